@@ -1,4 +1,4 @@
-//! How much working time someone asks for.
+//! Amounts of working time, as people write them.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -6,7 +6,7 @@ use crate::calendars::Calendar;
 use crate::duration::parse_duration;
 use crate::problem::Problem;
 
-/// More working days than that are a mistake: four centuries.
+/// The most working days, about four centuries. A larger amount is a mistake.
 const MOST_DAYS: f64 = 100_000.0;
 
 /// An amount of working time.
@@ -19,7 +19,8 @@ pub enum Amount {
 }
 
 impl Amount {
-    /// `2d`, `2 days`, `2 working days`, `0.5d`; `16h`, `90m`, `16 working hours`. Negative with `-`.
+    /// Parses `2d`, `2 days`, `2 working days`, `0.5d`; `16h`, `90m`, `16 working hours`. Negative
+    /// with `-`.
     ///
     /// ```
     /// use calendar::Amount;
@@ -55,8 +56,8 @@ impl Amount {
 }
 
 impl Calendar {
-    /// The instant so much working time after the start, or before it if the amount is negative.
-    /// `None` where the calendar does not hold that much.
+    /// The instant that lies this much working time after the start, or before it if the amount is
+    /// negative. `None` if the calendar does not have that much working time.
     pub fn add(&self, start: Timestamp, amount: Amount) -> Option<Timestamp> {
         match amount {
             Amount::Days(days) => self.add_days(start, days),

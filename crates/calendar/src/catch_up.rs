@@ -1,4 +1,4 @@
-//! Catch-up: which of the occurrences that were missed still run.
+//! Catch-up: which missed occurrences still run.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -8,23 +8,24 @@ use crate::problem::{Mistake, Problem};
 use crate::rule::Rule;
 use crate::timing::{Occurrence, Timing};
 
-/// How many missed occurrences are counted one by one. What is beyond is told as "more than".
+/// How many missed occurrences are counted one by one. A larger number is reported as "more than"
+/// this.
 const COUNT_LIMIT: u64 = 100_000;
-/// How many runs `all` starts when nothing is said: the latest so many.
+/// How many runs `all` starts without a `limit`: those of the latest occurrences.
 const DEFAULT_LIMIT: u32 = 100;
-/// How many runs `all` starts at most.
+/// The largest `limit` of `all`.
 pub const MOST_CAUGHT_UP: u32 = 10_000;
 
-/// What to do about missed occurrences.
+/// Which missed occurrences run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", try_from = "String")]
 pub enum Policy {
-    /// None of them runs.
+    /// No missed occurrence runs.
     None,
-    /// The latest one runs, for all.
+    /// Only the latest missed occurrence runs, in place of all.
     #[default]
     Last,
-    /// All of them run, oldest first: the latest 100, or as many as `limit` says.
+    /// All missed occurrences run, oldest first: the latest 100, or as many as `limit` says.
     All,
 }
 
@@ -41,29 +42,29 @@ impl TryFrom<String> for Policy {
     }
 }
 
-/// `catch_up: last`, or `catch_up: {policy: all, window: 1d, limit: 20, pace: 1/10s}`.
+/// The catch-up policy as declared: `catch_up: last`, or `catch_up: {policy: all, window: 1d,
+/// limit: 20, pace: 1/10s}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(
     untagged,
     expecting = "expected none, last or all, or an entry with policy, window, limit and pace"
 )]
 pub enum CatchUpSpec {
-    /// Just the policy.
+    /// Only the policy.
     Policy(Policy),
-    /// With limits.
+    /// The policy with its limits.
     Detailed(DetailedCatchUp),
 }
 
-/// See [`CatchUpSpec`].
+/// The detailed form of [`CatchUpSpec`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DetailedCatchUp {
-    /// What to do.
     pub policy: Policy,
-    /// What is older is missed for good.
+    /// Occurrences older than this never run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<String>,
-    /// At most so many runs, the latest ones.
+    /// The most runs; the latest occurrences take precedence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     /// Runs per time: `1/10s`.
@@ -71,16 +72,15 @@ pub struct DetailedCatchUp {
     pub pace: Option<String>,
 }
 
-/// What to do about missed occurrences, checked.
+/// A valid catch-up policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CatchUp {
-    /// What to do.
     pub policy: Policy,
-    /// What is older is missed for good.
+    /// Occurrences older than this never run.
     pub window: Option<SignedDuration>,
-    /// At most so many runs.
+    /// The most runs.
     pub limit: u32,
-    /// Time between two runs.
+    /// The time between two runs.
     pub pace: Option<SignedDuration>,
 }
 
@@ -91,7 +91,7 @@ impl Default for CatchUp {
 }
 
 impl CatchUpSpec {
-    /// The policy, or everything that is wrong with it.
+    /// Builds the policy, or reports every mistake in it.
     pub fn build(&self) -> Result<CatchUp, Vec<Mistake>> {
         let detailed = match self {
             CatchUpSpec::Policy(policy) => {
@@ -116,7 +116,7 @@ impl CatchUpSpec {
     }
 }
 
-/// `1/10s`: the time between two runs.
+/// Parses a pace such as `1/10s` into the time between two runs.
 fn parse_pace(text: &str) -> Result<SignedDuration, Problem> {
     let bad =
         || Problem::whole("pace", text, "not a pace").allow("runs/time, such as 1/10s or 60/1h");
@@ -126,28 +126,28 @@ fn parse_pace(text: &str) -> Result<SignedDuration, Problem> {
     Ok(time / runs.ok_or_else(bad)?)
 }
 
-/// What becomes of the occurrences in `(mark, now]`.
+/// The decision over the occurrences in `(mark, now]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CaughtUp {
-    /// These run, oldest first; from the second on not before the pace allows.
+    /// Occurrences that run, oldest first. From the second on, they wait for the pace.
     pub run: Vec<Occurrence>,
-    /// Of the others, those inside the window: the runs stand for them.
+    /// Occurrences inside the window that do not run themselves; those in `run` stand for them.
     pub coalesced: Count,
-    /// Those that do not run: policy `none`, or older than the window.
+    /// Occurrences that do not run: the policy is `none`, or they are older than the window.
     pub missed: Count,
 }
 
 /// A number of occurrences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// How many were counted.
+    /// The number of occurrences that were counted.
     pub counted: u64,
     /// Whether there were more than could be counted.
     pub more: bool,
 }
 
 impl CatchUp {
-    /// Decides over the occurrences that were due after `mark` and until `now`.
+    /// Decides which occurrences that were due after `mark` and until `now` run.
     ///
     /// ```
     /// use calendar::{CatchUp, TimingContext, TimingSpec, Zones};
@@ -165,7 +165,7 @@ impl CatchUp {
         if matches!(timing.rule(), Rule::AfterCompletion(_)) {
             return self.decide_one(timing.next_after(mark), oldest, now);
         }
-        // An occurrence as old as the window is still inside.
+        // An occurrence exactly as old as the window is still inside it.
         let edge = oldest.and_then(|at| at.checked_sub(SignedDuration::from_nanos(1)).ok());
         let edge = edge.map_or(mark, |edge| edge.max(mark).min(now.max(mark)));
         let missed = count(timing, mark, edge);
@@ -188,7 +188,8 @@ impl CatchUp {
 }
 
 impl CatchUp {
-    /// What follows the end of a run is due once, however long ago: no run, no further occurrence.
+    /// Decides for a rule that counts from the end of the last run. It has one occurrence at most,
+    /// however old: the next one only comes after another run.
     fn decide_one(
         &self,
         due: Option<Occurrence>,
@@ -211,7 +212,7 @@ impl Count {
     }
 }
 
-/// How many are due in `(after, until]`.
+/// Counts the occurrences due in `(after, until]`.
 fn count(timing: &Timing, after: Timestamp, until: Timestamp) -> Count {
     if let Some(interval) = timing.plain_interval() {
         return Count { counted: interval.count(after, until), more: false };
@@ -221,7 +222,7 @@ fn count(timing: &Timing, after: Timestamp, until: Timestamp) -> Count {
     Count { counted: counted.min(COUNT_LIMIT), more: counted > COUNT_LIMIT }
 }
 
-/// The latest ones due in `(after, until]`, oldest first.
+/// The latest occurrences due in `(after, until]`, oldest first.
 fn latest(timing: &Timing, after: Timestamp, until: Timestamp, wanted: u64) -> Vec<Occurrence> {
     let mut found = Vec::new();
     let mut before = until.checked_add(SignedDuration::from_nanos(1)).unwrap_or(until);

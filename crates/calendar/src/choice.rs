@@ -1,6 +1,6 @@
-//! Words that stand for one of several things, as people write them: in any case.
+//! Finds a value by its name, in upper or lower case.
 
-/// The thing with this name. The error reads as that of a word which is not known.
+/// The value with this name. The error has the form of serde's "unknown variant".
 pub fn by_name<T: Copy>(
     written: &str,
     all: &[T],

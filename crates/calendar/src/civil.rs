@@ -1,8 +1,9 @@
 //! Day and second arithmetic on the proleptic Gregorian calendar, in plain integers.
 //!
 //! A *day* is a number of days since 1970-01-01; a *local* time is a number of seconds since
-//! 1970-01-01T00:00:00 on a wall clock. Searching works on these, because building a date object
-//! for every candidate costs more than the search itself. The edges of the crate use [`jiff`] types.
+//! 1970-01-01T00:00:00 on a wall clock. Searches use these numbers, because building a date object
+//! for every candidate costs more than the search itself. The crate's public interface uses
+//! [`jiff`] types.
 
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
@@ -18,26 +19,25 @@ pub(crate) const DAY_SECONDS: i64 = 86_400;
 /// The Gregorian calendar, weekdays included, repeats after 400 years: no date search needs more.
 pub(crate) const CYCLE_YEARS: i32 = 400;
 pub(crate) const CYCLE_SECONDS: i64 = 146_097 * DAY_SECONDS;
-/// Years outside are answered with "never": the range of [`jiff::Timestamp`], without its edges.
+/// Searches end with "never" outside of these years: the range of [`jiff::Timestamp`], without its
+/// edges.
 pub(crate) const FIRST_YEAR: i32 = -9998;
 pub(crate) const LAST_YEAR: i32 = 9998;
 
-/// A date as numbers; what [`jiff::civil::Date`] is outside of searches.
+/// A date as numbers, for searches. Elsewhere the crate uses [`jiff::civil::Date`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ymd {
     pub(crate) year: i32,
-    /// 1 to 12.
     pub(crate) month: u32,
-    /// 1 to 31.
     pub(crate) day: u32,
 }
 
-/// Whole cycles that make every year and day in range positive.
+/// The number of whole cycles that make every year and day in range positive.
 const CYCLES: i32 = 82;
-/// Days from the shifted calendar's beginning, 1 March of year -32,800, to 1970-01-01.
+/// Days from the beginning of the shifted calendar, 1 March of year -32,800, to 1970-01-01.
 const SHIFT: i32 = 719_468 + CYCLES * 146_097;
 
-/// `clamp`, which is not const yet.
+/// `clamp` as a const function.
 const fn within(value: i32, limit: i32) -> i32 {
     if value > limit {
         limit
@@ -48,11 +48,12 @@ const fn within(value: i32, limit: i32) -> i32 {
     }
 }
 
-/// The day number of a date. `month` must be 1–12; `day` may run past the month's end. A year
-/// outside of -32,000 to 32,000 counts as the last one inside: beyond every horizon.
+/// The day number of a date. `month` must be 1 to 12; `day` may exceed the month's length. A year
+/// outside of -32,000 to 32,000 counts as the last one inside, which is beyond the range of every
+/// search.
 pub(crate) const fn day_number(year: i32, month: u32, day: u32) -> Day {
     let year = within(year, 32_000);
-    // Years begin in March here, so that the leap day is the last one.
+    // Years begin in March here, so that the leap day is the last day of a year.
     let (before_march, month) = if month <= 2 { (1, month + 12) } else { (0, month) };
     let year = (year + 400 * CYCLES - before_march) as u32;
     let century = year / 100;
@@ -61,10 +62,11 @@ pub(crate) const fn day_number(year: i32, month: u32, day: u32) -> Day {
     (days_of_years + days_of_months + day - 1) as i32 - SHIFT
 }
 
-/// The date of a day number, by Neri and Schneider's way ("Euclidean affine functions and their
-/// application to calendar algorithms"): multiplications where others divide.
+/// The date of a day number, by Neri and Schneider's algorithm ("Euclidean affine functions and
+/// their application to calendar algorithms"), which uses multiplications instead of divisions.
 ///
-/// A day outside of the years -32,000 to 32,000 gives the last date inside: beyond every horizon.
+/// A day outside of the years -32,000 to 32,000 gives the last date inside, which is beyond the
+/// range of every search.
 pub(crate) const fn ymd(day: Day) -> Ymd {
     let day = within(day, 80 * 146_097);
     let shifted = (day + SHIFT) as u32;
@@ -83,14 +85,15 @@ pub(crate) const fn ymd(day: Day) -> Ymd {
 }
 
 pub(crate) const fn is_leap(year: i32) -> bool {
-    // Of the multiples of four, those of 25 are the centuries, and of these every fourth is leap.
+    // Multiples of 25 among the multiples of four are centuries; every fourth century is a leap
+    // year.
     year & 3 == 0 && (year % 25 != 0 || year & 15 == 0)
 }
 
 pub(crate) const fn month_length(year: i32, month: u32) -> u32 {
     match month {
         2 => 28 + is_leap(year) as u32,
-        // 30 or 31, alternating, with a break between July and August.
+        // 30 and 31 alternate, with a break between July and August.
         _ => 30 | (month ^ (month >> 3)) & 1,
     }
 }
@@ -99,7 +102,7 @@ pub(crate) const fn year_length(year: i32) -> u32 {
     if is_leap(year) { 366 } else { 365 }
 }
 
-/// Sunday is 0, as in cron.
+/// The weekday. Sunday is 0, as in cron.
 pub(crate) const fn weekday(day: Day) -> u32 {
     (day + 4).rem_euclid(7) as u32
 }
@@ -112,7 +115,7 @@ pub(crate) const fn second_of_day(local: Local) -> u32 {
     local.rem_euclid(DAY_SECONDS) as u32
 }
 
-/// The day and the second of it.
+/// The day, and the second of that day.
 pub(crate) const fn split(local: Local) -> (Day, u32) {
     let day = local.div_euclid(DAY_SECONDS);
     (day as Day, (local - day * DAY_SECONDS) as u32)
@@ -126,7 +129,7 @@ pub(crate) fn day_from_date(date: Date) -> Day {
     day_number(i32::from(date.year()), date.month() as u32, date.day() as u32)
 }
 
-/// `None` outside the years that [`jiff::civil::Date`] can hold.
+/// The date of a day, or `None` outside of the years that [`jiff::civil::Date`] can hold.
 pub(crate) fn date_from_day(day: Day) -> Option<Date> {
     let Ymd { year, month, day } = ymd(day);
     Date::new(i16::try_from(year).ok()?, month as i8, day as i8).ok()

@@ -1,4 +1,4 @@
-//! Wall-clock times in a zone whose clock jumps: which instants they mean.
+//! Turns wall-clock times into instants, in zones whose clock changes.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 use crate::civil::{self, Local, Unix};
 use crate::zone::{Resolved, Segment, Zone};
 
-/// A longer hole is a date that does not exist (Apia, 2011-12-30), not a change of the clock.
+/// A longer gap is a date that does not exist (Apia, 2011-12-30), not a change of the clock.
 const LONGEST_GAP: i32 = 3 * 3600;
 
-/// What happens to a time that the clock jumps over.
+/// What happens to a time that the clock skips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gap {
-    /// It moves to the first instant after the gap; several become one.
+    /// The occurrence moves to the first instant after the gap; several of one gap become one.
     Shift,
-    /// It does not happen on that day.
+    /// The occurrence does not happen on that day.
     Skip,
 }
 
@@ -31,47 +31,45 @@ pub enum Fold {
     Both,
 }
 
-/// What a schedule says about daylight saving; what it leaves out follows from its rule.
+/// A schedule's options for daylight saving. The rule provides what they leave out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DstOptions {
-    /// Overrides the rule for gaps.
+    /// Overrides the rule's default for gaps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<Gap>,
-    /// Overrides the rule for folds.
+    /// Overrides the rule's default for folds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fold: Option<Fold>,
 }
 
-/// The daylight saving rule in force for one rule.
+/// The handling of daylight saving in force for a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dst {
-    /// For times that are jumped over.
     pub gap: Gap,
-    /// For times that happen twice.
     pub fold: Fold,
 }
 
 impl Dst {
-    /// For rules that name times of day: each happens once a day, whatever the clock does.
+    /// For rules that name times of day: each time occurs once a day, whatever the clock does.
     pub const FIXED: Dst = Dst { gap: Gap::Shift, fold: Fold::First };
-    /// For rules that repeat through the hour or day: the real spacing is kept.
+    /// For rules that repeat within the hour or day: the real spacing is kept.
     pub const WILDCARD: Dst = Dst { gap: Gap::Skip, fold: Fold::Both };
 
-    /// This rule, but for what the options say.
+    /// Applies the options on top of these defaults.
     #[must_use]
     pub fn with(self, options: DstOptions) -> Dst {
         Dst { gap: options.gap.unwrap_or(self.gap), fold: options.fold.unwrap_or(self.fold) }
     }
 }
 
-/// A set of wall-clock times that can be searched both ways.
+/// A set of wall-clock times that can be searched in both directions.
 pub(crate) trait WallTimes {
     fn at_or_after(&self, from: Local) -> Option<Local>;
     fn at_or_before(&self, from: Local) -> Option<Local>;
 }
 
-/// The first instant strictly after `after` at which one of the wall times happens.
+/// The first instant strictly after `after` at which one of the wall times occurs.
 pub(crate) fn next_after(
     times: &impl WallTimes,
     zone: &Zone,
@@ -82,7 +80,7 @@ pub(crate) fn next_after(
     let segment = zone.segment(from);
     let edges = Edges::of(&segment);
     let offset = i64::from(segment.offset);
-    // Nearly always the answer lies before the next change of the clock.
+    // The result nearly always lies before the next change of the clock.
     let (start, end) = match dst.fold {
         Fold::First => ((from + offset).max(edges.second_pass_end), segment.end),
         Fold::Last => {
@@ -94,7 +92,7 @@ pub(crate) fn next_after(
     if from > segment.start {
         match found {
             Some(found) if found - offset < end => return civil::timestamp(found - offset),
-            // Only what is about to be shown again may still come.
+            // Only a time that the clock is about to repeat can still come.
             None if dst.fold == Fold::First || start <= edges.first_pass_start => return None,
             _ => {}
         }
@@ -108,7 +106,7 @@ pub(crate) fn next_after(
     civil::timestamp(unix?)
 }
 
-/// The last instant strictly before `before` at which one of the wall times happens.
+/// The last instant strictly before `before` at which one of the wall times occurs.
 pub(crate) fn previous_before(
     times: &impl WallTimes,
     zone: &Zone,
@@ -125,7 +123,7 @@ pub(crate) fn previous_before(
     civil::timestamp(unix?)
 }
 
-/// One wall time as an instant; `None` if it falls into a gap and is skipped.
+/// The instant of a wall time; `None` if it falls into a gap and is skipped.
 pub(crate) fn instant_of(local: Local, zone: &Zone, dst: Dst) -> Option<Unix> {
     match zone.resolve(local) {
         Resolved::Once(at) => Some(at),
@@ -137,19 +135,19 @@ pub(crate) fn instant_of(local: Local, zone: &Zone, dst: Dst) -> Option<Unix> {
     }
 }
 
-/// Which of the two happenings of a repeated wall time counts. With one chosen, the order of wall
-/// times is the order of instants, so that a search over wall times is a search over instants.
+/// Which of the two instants of a repeated wall time counts. Once one is chosen, wall times and
+/// instants have the same order, so that a search over wall times is a search over instants.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pass {
     First,
     Last,
 }
 
-/// The wall times of a stretch that also happen in the stretch before or after it.
+/// The wall times of a segment that also occur in the segment before or after it.
 struct Edges {
-    /// Before this wall time the stretch repeats what was shown already.
+    /// Wall times of the segment before this one repeat those of the previous segment.
     second_pass_end: Local,
-    /// From this wall time on the stretch shows what will be shown again.
+    /// Wall times of the segment from this one on will be repeated in the next segment.
     first_pass_start: Local,
 }
 
@@ -164,7 +162,8 @@ impl Edges {
     }
 }
 
-/// `known` is a place and what is found from there on, so that it need not be searched again.
+/// Searches forward for the first instant at or after `earliest`. `known` is a wall time and the
+/// result of searching from it, so that this search need not be repeated.
 fn forward(
     times: &impl WallTimes,
     zone: &Zone,
@@ -180,7 +179,7 @@ fn forward(
         Pass::Last => local.min(edges.first_pass_start),
     };
     if earliest == segment.start && segment.before < segment.offset {
-        // What the clock has just jumped over happens at this very instant.
+        // Wall times that the clock has just skipped occur at this very instant.
         from = from.min(earliest + i64::from(segment.before));
     }
     let mut found = if from == known.0 { known.1? } else { times.at_or_after(from)? };
@@ -220,10 +219,10 @@ fn backward(
     }
 }
 
-/// Where a wall time ends up.
+/// The instant of a wall time, if it has one.
 enum Landing {
     At(Unix),
-    /// In a gap that is skipped; the wall times on either side of it.
+    /// The wall time lies in a gap and is skipped; the fields are the wall times on either side.
     Nowhere {
         resume_after: Local,
         resume_before: Local,

@@ -4,9 +4,9 @@ use jiff::SignedDuration;
 
 use crate::problem::Problem;
 
-/// Longest text that is read.
+/// The longest text that is parsed.
 const LENGTH_LIMIT: usize = 64;
-/// A thousand years: longer ones are slips of the finger, and sums with them would overflow.
+/// A thousand years. Longer durations are typing errors, and sums with them would overflow.
 const LONGEST_MS: u64 = 1000 * 366 * 86_400_000;
 
 const UNITS: [(&str, u64); 6] = [
@@ -18,7 +18,7 @@ const UNITS: [(&str, u64); 6] = [
     ("w", 7 * 86_400_000),
 ];
 
-/// Reads `90s`, `5m`, `1h30m`, `1d`, `2w`, `500ms`. A day is 86 400 seconds.
+/// Parses `90s`, `5m`, `1h30m`, `1d`, `2w`, `500ms`. A day has 86 400 seconds.
 ///
 /// ```
 /// use calendar::parse_duration;
@@ -64,7 +64,7 @@ pub fn parse_duration(text: &str) -> Result<SignedDuration, Problem> {
     Ok(SignedDuration::from_millis(total as i64))
 }
 
-/// A duration in the form that [`parse_duration`] reads: `1h30m`.
+/// Formats a duration so that [`parse_duration`] can parse it: `1h30m`.
 pub fn format_duration(duration: SignedDuration) -> String {
     let mut rest = duration.as_millis().unsigned_abs() as u64;
     let mut text = String::from(if duration.is_negative() { "-" } else { "" });

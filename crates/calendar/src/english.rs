@@ -1,4 +1,4 @@
-//! Small pieces of English that several rules share.
+//! Pieces of English sentences that describe rules.
 
 use crate::zone::Zone;
 
@@ -19,7 +19,7 @@ pub(crate) const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// `a`, `a and b`, `a, b and c`.
+/// Joins items: `a`, `a and b`, `a, b and c`.
 pub(crate) fn list<S: AsRef<str>>(items: &[S], last: &str) -> String {
     match items {
         [] => String::new(),
@@ -43,7 +43,7 @@ pub(crate) fn ordinal(n: u32) -> String {
     format!("{n}{ending}")
 }
 
-/// `first` to `fifth`, else a number with its ending.
+/// `first` to `fifth`, then `6th` and so on.
 pub(crate) fn ordinal_word(n: u32) -> String {
     match n {
         1 => "first".into(),
@@ -60,7 +60,7 @@ pub(crate) fn count(n: i64, noun: &str) -> String {
     if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
 }
 
-/// `09:00`, or `09:00:30` where the seconds matter.
+/// `09:00`, or `09:00:30` if the seconds are not 0.
 pub(crate) fn clock(second_of_day: u32) -> String {
     let (h, m, s) = (second_of_day / 3600, second_of_day / 60 % 60, second_of_day % 60);
     if s == 0 { format!("{h:02}:{m:02}") } else { format!("{h:02}:{m:02}:{s:02}") }
@@ -77,7 +77,7 @@ pub(crate) fn zone(zone: &Zone) -> String {
     }
 }
 
-/// Runs of three or more neighbours become `a to b`.
+/// Describes values; runs of three or more consecutive ones become `a to b`.
 pub(crate) fn runs(values: &[u32], name: impl Fn(u32) -> String) -> Vec<String> {
     let mut parts = Vec::new();
     let mut at = 0;

@@ -1,10 +1,10 @@
 //! **When?** Rules, zones, daylight saving, calendars and working time, as pure arithmetic.
 //!
-//! A [`TimingSpec`] is what someone declares: a cron expression, an interval, an RRULE, a working day,
-//! a list of these; with a zone, a calendar, and what happens on days off. [`TimingSpec::build`] turns it
-//! into a [`Timing`], or says everything that is wrong with it. A timing answers what comes
-//! [next](Timing::next_after), what was [before](Timing::previous_before), what it is
-//! [in words](Timing::words), and what one should [know](Timing::warnings) about it.
+//! A [`TimingSpec`] is a declaration: a cron expression, an interval, an RRULE, a working day, or a
+//! list of these, with a zone, a calendar, and the handling of days off. [`TimingSpec::build`]
+//! turns it into a [`Timing`], or reports every mistake in it. A timing returns its
+//! [next](Timing::next_after) and [previous](Timing::previous_before) occurrences, describes itself
+//! [in words](Timing::words), and [warns](Timing::warnings) of surprises.
 //!
 //! ```
 //! use calendar::{TimingContext, TimingSpec, Zones};
@@ -42,9 +42,10 @@
 //!
 //! # What holds everywhere
 //!
-//! - Pure: no clock, no files, no global state. `now` is a parameter; zone files and ICS files arrive as
-//!   bytes and text; caches belong to the values they speed up.
-//! - `next_after(t)` is strictly greater than `t`, and going back mirrors going forward.
+//! - The crate is pure: no clock, no files, no global state. `now` is a parameter; zone files and
+//!   ICS files are passed in as bytes and text; caches belong to the values they speed up.
+//! - `next_after(t)` is strictly greater than `t`, and searching backward mirrors searching
+//!   forward.
 //! - Every search is bounded, and answers "never" beyond its bound.
 //! - Instants are [`jiff::Timestamp`], dates and wall times [`jiff::civil`] types.
 //! - Years outside of -9998 to 9998 have no occurrences; calendars are planned for 1900 to 2299.

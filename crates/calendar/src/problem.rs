@@ -1,12 +1,13 @@
-//! What is wrong with a text, where, and what to write instead.
+//! Describes a mistake in a text: what is wrong, where, and what to write instead.
 
 use std::fmt;
 use std::ops::Range;
 
-/// Longest stretch of the offending text that is shown around the mistake.
+/// The longest excerpt of a text that is shown around a mistake.
 const EXCERPT: usize = 72;
 
-/// A mistake in a text someone wrote: the text, the place, what is allowed there, what to write.
+/// A mistake in a text that someone wrote: the text, the position, what is allowed there, and a
+/// remedy.
 ///
 /// Its [`Display`](fmt::Display) form is meant for people:
 ///
@@ -26,22 +27,22 @@ const EXCERPT: usize = 72;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// A stable word for programs: `cron-range`, `zone-unknown`, …
+    /// A stable code for programs: `cron-range`, `zone-unknown`, …
     pub code: &'static str,
-    /// The text that was read, cut to a bounded length.
+    /// The text that was parsed, cut to a bounded length.
     pub text: Box<str>,
-    /// The part of `text` that is wrong, in bytes.
+    /// The wrong part of `text`, as a range of bytes.
     pub span: Range<usize>,
-    /// What is wrong, in one sentence without a full stop.
+    /// The mistake, in one sentence without a full stop.
     pub message: String,
-    /// What may stand there.
+    /// What is allowed in this position.
     pub allowed: Option<Box<str>>,
     /// What to write instead.
     pub remedy: Option<Box<str>>,
 }
 
 impl Problem {
-    /// A problem with a part of `text`. The text is kept only around the place.
+    /// A problem with a part of `text`. Only the text around that part is kept.
     pub fn new(
         code: &'static str,
         text: &str,
@@ -64,7 +65,7 @@ impl Problem {
         Problem::new(code, text, 0..text.len(), message)
     }
 
-    /// Adds what may stand in that place.
+    /// Adds what is allowed in this position.
     #[must_use]
     pub fn allow(mut self, allowed: impl Into<Box<str>>) -> Problem {
         self.allowed = Some(allowed.into());
@@ -109,7 +110,8 @@ fn floor_boundary(text: &str, mut at: usize) -> usize {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Control characters would move the caret or write to the terminal: show them as one cell.
+        // Control characters would move the caret or affect the terminal, so each is shown as one
+        // replacement character.
         let visible: String =
             self.text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
         let marked = self.text.get(self.span.clone()).unwrap_or("").chars().count().max(1);
@@ -130,12 +132,11 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// A [`Problem`] inside a larger declaration: which field it is in.
+/// A [`Problem`] in a field of a larger declaration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// The way to the field, such as `hours.mon[0]`.
+    /// The path to the field, such as `hours.mon[0]`.
     pub path: String,
-    /// What is wrong there.
     pub problem: Problem,
 }
 
@@ -145,7 +146,7 @@ impl Mistake {
         Mistake { path: path.into(), problem }
     }
 
-    /// The same mistake, seen from one level further out.
+    /// Prefixes the path with the name of the enclosing field.
     #[must_use]
     pub fn under(mut self, parent: &str) -> Mistake {
         self.path = format!("{parent}.{}", self.path);
@@ -161,7 +162,7 @@ impl fmt::Display for Mistake {
 
 impl std::error::Error for Mistake {}
 
-/// The entries of `known` nearest to what was written, best first, at most three.
+/// The entries of `known` most similar to the text, best first, at most three.
 ///
 /// ```
 /// assert_eq!(calendar::nearest("Europe/Berln", ["Europe/Berlin", "Asia/Tokyo"]), ["Europe/Berlin"]);
@@ -177,7 +178,7 @@ pub fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> V
         })
         .collect();
     found.sort_unstable();
-    // What is clearly further away than the best guess only distracts from it.
+    // Entries that are clearly less similar than the best one are left out.
     let furthest = found.first().map_or(0, |(best, _)| best + 1);
     let near = found.into_iter().take_while(|(distance, _)| *distance <= furthest);
     near.take(3).map(|(_, name)| name).collect()

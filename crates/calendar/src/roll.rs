@@ -1,4 +1,4 @@
-//! Rolling: where an occurrence goes that falls on a day off.
+//! Rolling: moves an occurrence that falls on a day off.
 
 use std::ops::RangeInclusive;
 
@@ -8,25 +8,25 @@ use crate::calendars::Calendar;
 use crate::choice::by_name;
 use crate::civil::{self, Day};
 
-/// How far an occurrence is moved at most. A longer closure than a quarter is no place to roll
-/// across: the occurrence is skipped, with the reason.
+/// The most days that an occurrence is moved. An occurrence inside a closure longer than a quarter
+/// is skipped, with that reason.
 pub(crate) const ROLL_REACH: Day = 92;
 
-/// What happens to an occurrence on a day off. The time of day is kept.
+/// What happens to an occurrence on a day off. A moved occurrence keeps its time of day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", try_from = "String")]
 pub enum Roll {
-    /// It does not happen. The default for recurring rules.
+    /// The occurrence does not happen. The default for recurring rules.
     Skip,
-    /// It moves to the next working day. The default for `at`.
+    /// The occurrence moves to the next working day. The default for `at`.
     Next,
-    /// It moves to the working day before.
+    /// The occurrence moves to the previous working day.
     Previous,
-    /// It moves to the nearer one; to the next one if both are equally far.
+    /// The occurrence moves to the nearer working day, or to the next one if both are equally near.
     Nearest,
-    /// Next, unless that is in another month: then previous.
+    /// Next, or previous if the next working day is in another month.
     ModifiedNext,
-    /// Previous, unless that is in another month: then next.
+    /// Previous, or next if the previous working day is in another month.
     ModifiedPrevious,
 }
 
@@ -39,7 +39,7 @@ impl TryFrom<String> for Roll {
 }
 
 impl Roll {
-    /// All there are.
+    /// All ways to roll.
     pub const ALL: [Roll; 6] = [
         Roll::Skip,
         Roll::Next,
@@ -49,7 +49,7 @@ impl Roll {
         Roll::ModifiedPrevious,
     ];
 
-    /// As it is written.
+    /// The name, as written in declarations.
     pub fn name(self) -> &'static str {
         match self {
             Roll::Skip => "skip",
@@ -61,7 +61,7 @@ impl Roll {
         }
     }
 
-    /// The working day that an occurrence on `day` moves to; `None` if it is skipped.
+    /// The working day that an occurrence on `day` moves to; `None` if the occurrence is skipped.
     pub(crate) fn target(self, day: Day, calendar: &Calendar) -> Option<Day> {
         if calendar.is_working(day) {
             return Some(day);
@@ -71,12 +71,13 @@ impl Roll {
         self.choose(day, previous, next)
     }
 
-    /// The days that move to the working day `target`, itself included.
+    /// The days whose occurrences move to the working day `target`, including `target`.
     pub(crate) fn sources(self, target: Day, calendar: &Calendar) -> RangeInclusive<Day> {
         if self == Roll::Skip {
             return target..=target;
         }
-        // A day off moves to one of its two neighbours, so that these are all that can come here.
+        // A day off moves to a working day next to its closure, so only the days between these two
+        // can move here.
         let reach = 2 * ROLL_REACH;
         let previous = calendar.last_working(target - reach..target);
         let next = calendar.first_working(target + 1..target + reach + 1);
@@ -89,7 +90,7 @@ impl Roll {
         target - before..=target + after
     }
 
-    /// Where a day off goes, between the working days around it.
+    /// The day that a day off moves to, given the working days around it.
     fn choose(self, day: Day, previous: Option<Day>, next: Option<Day>) -> Option<Day> {
         let previous = previous.filter(|to| day - to <= ROLL_REACH);
         let next = next.filter(|to| to - day <= ROLL_REACH);
@@ -119,7 +120,8 @@ mod tests {
         let calendar = Calendar::for_region(&Region::parse("US").unwrap(), Zone::utc());
         let day = |text: &str| civil::day_from_date(text.parse().unwrap());
         let cases = [
-            // Sunday, Saturday, a lone Wednesday holiday, the last Saturday and first Sunday of a month
+            // Sunday, Saturday, a lone Wednesday holiday, the last Saturday and the first Sunday of
+            // a month
             ("2026-03-01", Roll::Next, Some("2026-03-02")),
             ("2026-03-01", Roll::Previous, Some("2026-02-27")),
             ("2026-03-01", Roll::Nearest, Some("2026-03-02")),

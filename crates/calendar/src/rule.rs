@@ -1,4 +1,4 @@
-//! Rules: when, without regard to calendars. Each kind answers the same questions.
+//! Rules: when something is due, without regard to calendars. All kinds share one interface.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -11,8 +11,8 @@ use crate::rrule::Recurrence;
 use crate::working_day::WorkingDay;
 use crate::zone::Zone;
 
-/// A rule, bound to its zone. It keeps wall times, never offsets: with another zone database it is
-/// made again from its declaration.
+/// A rule, bound to its zone. A rule keeps wall times, never offsets. With another zone database,
+/// it is built again from its declaration.
 ///
 /// ```
 /// use calendar::{Cron, Rule, Zones};
@@ -29,19 +29,20 @@ pub enum Rule {
     Once(Timestamp),
     /// Elapsed time from an anchor, without drift.
     Interval(Interval),
-    /// So long after the run before has ended.
+    /// This long after the last run has ended.
     AfterCompletion(SignedDuration),
-    /// Wall times by a cron expression.
+    /// Wall times described by a cron expression.
     Cron(Box<CronRule>),
-    /// RFC 5545.
+    /// An RFC 5545 recurrence.
     Recurrence(Box<Recurrence>),
     /// The nth working day of a period.
     WorkingDay(Box<WorkingDayRule>),
-    /// The union of several; one occurrence per instant.
+    /// The union of several rules, with one occurrence per instant.
     Any(Vec<Rule>),
 }
 
-/// `anchor + k · every`, for k = 0, 1, 2 …, or from 1 on if nothing is due at the anchor itself.
+/// `anchor + k · every` for k = 0, 1, 2 …, or from k = 1 on if the anchor itself is not an
+/// occurrence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
     every_ms: i64,
@@ -57,45 +58,47 @@ pub struct CronRule {
     pub(crate) dst: Dst,
 }
 
-/// A working-day rule in its calendar's zone.
+/// A working-day rule, in the zone of its calendar.
 #[derive(Clone, Debug)]
 pub struct WorkingDayRule {
     pub(crate) day: WorkingDay,
     pub(crate) dst: Dst,
 }
 
-/// The shortest interval, in milliseconds. A commit takes some: what is due more often is late for ever.
+/// The shortest interval in milliseconds. A commit takes a few; a schedule that is due more often
+/// would always be late.
 const SHORTEST_MS: i64 = 100;
 
 impl Interval {
-    /// The shortest one.
+    /// The shortest interval that is allowed.
     pub const SHORTEST: SignedDuration = SignedDuration::from_millis(SHORTEST_MS);
 
-    /// `None` unless the interval is at least [`Interval::SHORTEST`].
+    /// An interval, or `None` if `every` is shorter than [`Interval::SHORTEST`].
     pub fn new(every: SignedDuration, anchor: Timestamp) -> Option<Interval> {
         let every_ms = i64::try_from(every.as_millis()).ok().filter(|ms| *ms >= SHORTEST_MS)?;
         Some(Interval { every_ms, anchor, first: 0 })
     }
 
-    /// The problem of one that is shorter, as it was written.
+    /// The problem to report for an interval that is too short.
     pub fn too_short(text: &str) -> Problem {
         Problem::whole("interval-short", text, "an interval that is too short")
             .allow(format!("at least {}", format_duration(Interval::SHORTEST)))
             .suggest("5m")
     }
 
-    /// The same, with the first one interval after the anchor: for what counts from its creation.
+    /// The same interval, with its first occurrence one interval after the anchor: for schedules
+    /// that count from their creation.
     #[must_use]
     pub fn not_at_once(self) -> Interval {
         Interval { first: 1, ..self }
     }
 
-    /// The time between two.
+    /// The time between two occurrences.
     pub fn every(self) -> SignedDuration {
         SignedDuration::from_millis(self.every_ms)
     }
 
-    /// The smallest `anchor + k · every` that is strictly greater.
+    /// The smallest occurrence strictly greater than `after`.
     pub fn next_after(self, after: Timestamp) -> Option<Timestamp> {
         if after < self.anchor {
             return self.nth(i128::from(self.first));
@@ -103,7 +106,7 @@ impl Interval {
         self.nth((self.elapsed(after) / self.every_nanos()) + 1)
     }
 
-    /// The greatest `anchor + k · every` that is strictly less.
+    /// The greatest occurrence strictly less than `before`.
     pub fn previous_before(self, before: Timestamp) -> Option<Timestamp> {
         if before <= self.anchor {
             return None;
@@ -112,7 +115,7 @@ impl Interval {
         if k < i128::from(self.first) { None } else { self.nth(k) }
     }
 
-    /// How many lie in `after < t <= until`.
+    /// The number of occurrences with `after < t <= until`.
     pub fn count(self, after: Timestamp, until: Timestamp) -> u64 {
         let upto = |t: Timestamp| {
             if t < self.anchor {
@@ -138,18 +141,18 @@ impl Interval {
 }
 
 impl Rule {
-    /// A cron rule with the usual handling of daylight saving.
+    /// A cron rule with the default handling of daylight saving.
     pub fn cron(cron: Cron, zone: Zone) -> Rule {
         let dst = if cron.is_wildcard() { Dst::WILDCARD } else { Dst::FIXED };
         Rule::cron_with(cron, zone, dst)
     }
 
-    /// A cron rule with its own handling of daylight saving.
+    /// A cron rule with this handling of daylight saving.
     pub fn cron_with(cron: Cron, zone: Zone, dst: Dst) -> Rule {
         Rule::Cron(Box::new(CronRule { cron, zone, dst }))
     }
 
-    /// The same rule with another handling of daylight saving, where it has one.
+    /// The same rule with these options for daylight saving, if its kind has such handling.
     #[must_use]
     pub fn with_dst(mut self, options: DstOptions) -> Rule {
         match &mut self {
@@ -163,7 +166,8 @@ impl Rule {
         self
     }
 
-    /// The first occurrence strictly after the instant; `None` if there is none in sight.
+    /// The first occurrence strictly after the instant; `None` if there is none within the search
+    /// range.
     pub fn next_after(&self, after: Timestamp) -> Option<Timestamp> {
         match self {
             Rule::Once(at) => (*at > after).then_some(*at),
@@ -183,7 +187,7 @@ impl Rule {
         match self {
             Rule::Once(at) => (*at < before).then_some(*at),
             Rule::Interval(interval) => interval.previous_before(before),
-            // It depends on when runs ended, which is not known here.
+            // The occurrence depends on when runs ended, which is not known here.
             Rule::AfterCompletion(_) => None,
             Rule::Cron(rule) => dst::previous_before(&rule.cron, &rule.zone, rule.dst, before),
             Rule::Recurrence(recurrence) => recurrence.previous_before(before),
@@ -194,12 +198,12 @@ impl Rule {
         }
     }
 
-    /// The occurrences after the instant, one by one.
+    /// Iterates over the occurrences after the instant.
     pub fn after(&self, after: Timestamp) -> impl Iterator<Item = Timestamp> + '_ {
         std::iter::successors(self.next_after(after), |at| self.next_after(*at))
     }
 
-    /// Whether there is more than one occurrence; decides what `roll` is when nothing is said.
+    /// Whether there may be more than one occurrence. This decides the default of `roll`.
     pub fn is_recurring(&self) -> bool {
         match self {
             Rule::Once(_) => false,
@@ -208,7 +212,7 @@ impl Rule {
         }
     }
 
-    /// In English: `at 09:00 on weekdays, New York time`.
+    /// Describes the rule in English: `at 09:00 on weekdays, New York time`.
     pub fn words(&self) -> String {
         match self {
             Rule::Once(at) => format!("once, at {}", Zone::utc().rfc3339(*at)),
@@ -231,7 +235,7 @@ impl Rule {
         }
     }
 
-    /// The zone whose wall clock the rule follows; `None` if it follows none, or several.
+    /// The zone whose wall clock the rule follows; `None` if it follows none or several.
     pub fn zone(&self) -> Option<&Zone> {
         match self {
             Rule::Once(_) | Rule::Interval(_) | Rule::AfterCompletion(_) => None,

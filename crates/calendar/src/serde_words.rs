@@ -1,7 +1,8 @@
-//! What serde says about a value of the wrong form, in the words of people who write JSON or YAML. The names of our
-//! types say nothing to them.
+//! Rewrites serde's messages about values of the wrong type for people who write JSON or YAML, who
+//! do not know the names of our types.
 
-/// How serde begins what it expected where a name of a type follows, and what that is.
+/// Prefixes of serde's expectations that are followed by a type name, and the JSON form to show
+/// instead.
 const NAMED: [(&str, &str); 9] = [
     ("struct variant ", "an object"),
     ("tuple variant ", "a list"),
@@ -14,7 +15,7 @@ const NAMED: [(&str, &str); 9] = [
     ("enum ", "a name"),
 ];
 
-/// What serde calls a form, and what it is called in JSON.
+/// Serde's names of forms, and their JSON names.
 const FORMS: [(&str, &str); 6] = [
     ("string or map", "a text or an object"),
     ("a map", "an object"),
@@ -24,10 +25,12 @@ const FORMS: [(&str, &str); 6] = [
     ("unit", "null"),
 ];
 
-/// A message of serde without names of types: `expected struct Retry` becomes `expected an object`.
+/// Removes type names from a message of serde: `expected struct Retry` becomes `expected an
+/// object`.
 pub fn without_type_names(message: &str) -> String {
     const EXPECTED: &str = ", expected ";
-    // What was found may be a text that says anything; what was expected comes from a program.
+    // The value that was found may be any text; the expectation comes from code, so it is searched
+    // for from the end.
     let Some((found, expected)) = message.rsplit_once(EXPECTED) else {
         return message.to_owned();
     };
@@ -39,7 +42,7 @@ pub fn without_type_names(message: &str) -> String {
     }
 }
 
-/// What was expected; a place may follow it.
+/// Rewrites the expectation; a position may follow it.
 fn plain(expected: &str) -> String {
     for (kind, form) in NAMED {
         if let Some(rest) = expected.strip_prefix(kind) {

@@ -1,10 +1,10 @@
-//! Spread: a stable place inside a window, so that schedules with the same time do not all start
-//! in the same second.
+//! Spread: moves each schedule by a stable offset inside a window, so that schedules with the same
+//! time do not all start in the same second.
 
 use jiff::SignedDuration;
 
-/// How far the schedule `key` is moved inside `window`: the same on every machine and for ever,
-/// evenly distributed, in whole milliseconds, less than the window.
+/// The offset of the schedule `key` inside `window`: the same on every machine and for ever, evenly
+/// distributed, in whole milliseconds, and less than the window.
 ///
 /// ```
 /// use calendar::spread;
@@ -18,12 +18,12 @@ pub fn spread(key: &str, window: SignedDuration) -> SignedDuration {
     if window == 0 {
         return SignedDuration::ZERO;
     }
-    // The high half of a product maps a hash onto a range without the bias of a remainder.
+    // The high half of the product maps a hash onto a range without the bias of a remainder.
     let place = (u128::from(hash(key)) * u128::from(window)) >> 64;
     SignedDuration::from_millis(place as i64)
 }
 
-/// FNV-1a with a final mix: written out, because what it gives is part of what we promise.
+/// FNV-1a with a final mix. It is written out here because its results must never change.
 fn hash(key: &str) -> u64 {
     let fnv = key.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -38,7 +38,7 @@ fn hash(key: &str) -> u64 {
 mod tests {
     use super::*;
 
-    /// Worked out by another implementation: schedules must not move when this code is touched.
+    /// Results of another implementation. Schedules must not move when this code is changed.
     #[test]
     fn never_changes() {
         let hour = SignedDuration::from_hours(1);

@@ -8,7 +8,7 @@ use crate::civil::{self, Day, Local, Ymd};
 use crate::dst::WallTimes;
 use crate::english;
 
-/// What a working day is counted in.
+/// The period in which working days are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Period {
     Month,
@@ -39,12 +39,13 @@ impl Period {
 pub(crate) struct WorkingDay {
     pub(crate) calendar: Calendar,
     period: Period,
-    /// 1 is the first, -1 the last; never 0.
+    /// 1 is the first working day, -1 the last; never 0.
     nth: i32,
     /// Seconds of the day, sorted, at least one.
     times: Vec<u32>,
-    /// First and last day of all planned years, if there is any: found when first asked for, so that
-    /// the hundredth working day of a month is looked for once and not at every question.
+    /// The first and the last such day of all planned years, if there is any. It is computed at the
+    /// first query, so that a day that never occurs, such as the hundredth working day of a month,
+    /// is searched for once only.
     span: OnceLock<Option<(Day, Day)>>,
 }
 
@@ -55,7 +56,7 @@ impl WorkingDay {
         WorkingDay { calendar, period, nth, times, span: OnceLock::new() }
     }
 
-    /// In English: `at 17:00 on the last working day of the month`.
+    /// Describes the rule in English: `at 17:00 on the last working day of the month`.
     pub(crate) fn words(&self) -> String {
         let clocks: Vec<String> = self.times.iter().map(|&t| english::clock(t)).collect();
         let which = match self.nth {
@@ -71,7 +72,7 @@ impl WorkingDay {
         format!("at {at} on the {which} working day of the {}{calendar}", self.period.name())
     }
 
-    /// The period a day lies in, counted from year 0.
+    /// The period that a day lies in, counted from year 0.
     fn period_of(&self, day: Day) -> i32 {
         let Ymd { year, month, .. } = civil::ymd(day);
         (year * 12 + month as i32 - 1).div_euclid(self.period.months())
@@ -82,7 +83,7 @@ impl WorkingDay {
         civil::day_number(months.div_euclid(12), months.rem_euclid(12) as u32 + 1, 1)
     }
 
-    /// `None` if the period has fewer working days.
+    /// The day of the rule in a period; `None` if the period has fewer working days.
     fn day_in(&self, period: i32) -> Option<Day> {
         self.calendar.nth_working(self.first_day(period)..self.first_day(period + 1), self.nth)
     }

@@ -1,7 +1,7 @@
-//! Working time: adding, subtracting and measuring only what the calendar calls work.
+//! Working time: adds, subtracts and measures only the time that the calendar counts as work.
 //!
-//! A shift is a stretch of wall-clock time; whoever works through a change of the clock works an
-//! hour more or less, so lengths are always those of the instants.
+//! A shift is a range of wall-clock time. Work across a change of the clock takes an hour more or
+//! less, so durations are always measured between instants.
 
 use std::ops::Range;
 
@@ -11,11 +11,11 @@ use crate::calendars::{Calendar, DayPlan, Reason, SEARCH_DAYS, planned};
 use crate::civil::{self, DAY_SECONDS, Day, Unix};
 use crate::zone::Resolved;
 
-/// Longest reach of an addition, in days: a century.
+/// The longest range of an addition, in days: a century.
 const REACH_DAYS: Day = 36_525;
 const NANOS: i128 = 1_000_000_000;
 
-/// A stretch of working time, in instants.
+/// A range of working time, as instants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Open {
     start: Unix,
@@ -25,9 +25,8 @@ struct Open {
 /// What lies between two instants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Between {
-    /// Working time.
     pub working: SignedDuration,
-    /// Dates with working time of their own, first and last included.
+    /// Dates with working time, including the first and the last.
     pub working_days: i32,
     /// Dates off because of their weekday.
     pub weekend_days: i32,
@@ -38,17 +37,18 @@ pub struct Between {
 }
 
 impl Calendar {
-    /// Whether the instant lies in working hours: opening time does, closing time does not.
+    /// Whether the instant lies in working hours. The opening time does; the closing time does not.
     pub fn is_open(&self, instant: Timestamp) -> bool {
         self.fit(instant) == Some(instant)
     }
 
-    /// The instant itself in working hours, else the next opening, within ten years.
+    /// The instant itself if it lies in working hours, else the next opening within ten years.
     pub fn fit(&self, instant: Timestamp) -> Option<Timestamp> {
         self.add_time(instant, SignedDuration::ZERO)
     }
 
-    /// The last instant at or before which work stopped, if `instant` is outside of working hours.
+    /// If `instant` is outside of working hours, the instant at which the last working hours before
+    /// it ended.
     pub(crate) fn closed_since(&self, instant: Timestamp) -> Option<Unix> {
         let at = civil::floor_second(instant);
         let day = self.day_of(at);
@@ -56,15 +56,16 @@ impl Calendar {
         let opened = back
             .flat_map(|day| self.stretches(day).into_iter().rev())
             .find(|open| open.start <= at);
-        // What has not been open for as long as anyone looks is closed since then.
+        // If the calendar was not open within the search range, it counts as closed since the
+        // beginning of that range.
         let closed = opened.map_or(at - i64::from(SEARCH_DAYS) * DAY_SECONDS, |open| open.end);
         (closed <= at).then_some(closed)
     }
 
-    /// `start` plus working time; less, if the duration is negative. A result on closing time
-    /// stays there; zero from outside of working hours is the next opening.
+    /// `start` plus working time, or minus if the duration is negative. A result at closing time
+    /// stays there. A duration of zero from outside of working hours gives the next opening.
     ///
-    /// `None` if the calendar does not hold that much working time within a century.
+    /// `None` if the calendar does not have that much working time within a century.
     ///
     /// ```
     /// use calendar::{Calendar, Zones, holidays::Region};
@@ -84,15 +85,15 @@ impl Calendar {
         Timestamp::from_nanosecond(found?).ok()
     }
 
-    /// `start` plus so many working days, each as long as [`Calendar::seconds_per_day`].
+    /// `start` plus this many working days, each as long as [`Calendar::seconds_per_day`].
     pub fn add_days(&self, start: Timestamp, days: f64) -> Option<Timestamp> {
         let seconds = days * self.seconds_per_day() as f64;
         let wanted = SignedDuration::try_from_secs_f64(seconds).ok()?;
         self.add_time(start, wanted)
     }
 
-    /// What lies between two instants, negative if they are the other way round. `None` if they
-    /// are more than a century apart, or outside of the years 1900 to 2299.
+    /// What lies between two instants, negative if they are in reverse order. `None` if they are
+    /// more than a century apart, or outside of the years 1900 to 2299.
     pub fn between(&self, from: Timestamp, to: Timestamp) -> Option<Between> {
         if to < from {
             return self.between(to, from).map(Between::negated);
@@ -100,7 +101,7 @@ impl Calendar {
         let (start, end) = (from.as_nanosecond(), to.as_nanosecond());
         let first = self.day_of(civil::floor_second(from));
         let last = self.day_of(civil::second_before(to).max(civil::floor_second(from)));
-        // Where the clock goes back over midnight, the date before is shown once more.
+        // If the clock goes back over midnight, the previous date is shown once more.
         let days = planned(first.saturating_sub(1)..last.saturating_add(2));
         if days.len() != (last - first + 3) as usize || last - first > REACH_DAYS {
             return None;
@@ -177,7 +178,7 @@ impl Calendar {
         None
     }
 
-    /// What is worked on a date, in instants, in order and without overlaps.
+    /// The working time of a date as instants, in order and without overlaps.
     fn stretches(&self, day: Day) -> Openings {
         let midnight = civil::local(day, 0);
         let segment = self.zone().segment(midnight);
@@ -187,7 +188,8 @@ impl Calendar {
         if !near_change && !self.with_plan(day - 1, overnight) && !self.with_plan(day, overnight) {
             return self.openings(day);
         }
-        // Shifts of the days before reach into this one, and passes of a repeated hour alternate.
+        // Shifts of the previous days may reach into this one, and the two passes of a repeated
+        // hour alternate.
         let (begin, end) = (self.begin_of(day), self.begin_of(day + 1));
         let near = (day - 2..=day).flat_map(|day| self.openings(day));
         let clipped = near.map(|o| Open { start: o.start.max(begin), end: o.end.min(end) });
@@ -203,7 +205,7 @@ impl Calendar {
         openings
     }
 
-    /// The first instant of a date; of one that does not exist, that of the next.
+    /// The first instant of a date; for a date that does not exist, that of the next one.
     pub(crate) fn begin_of(&self, day: Day) -> Unix {
         match self.zone().resolve(civil::local(day, 0)) {
             Resolved::Once(at) | Resolved::Fold { first: at, .. } => at,
@@ -211,7 +213,7 @@ impl Calendar {
         }
     }
 
-    /// The shifts that begin on a day, in instants.
+    /// The shifts that begin on a day, as instants.
     fn openings(&self, day: Day) -> Openings {
         let mut openings = Openings::default();
         let midnight = civil::local(day, 0);
@@ -220,7 +222,7 @@ impl Calendar {
                 let (from, to) =
                     (midnight + i64::from(shift.start), midnight + i64::from(shift.end));
                 let mut segment = self.zone().segment(from - DAY_SECONDS);
-                // Every stretch between changes of the clock shows a part of the shift.
+                // Every segment between two changes of the clock may contain a part of the shift.
                 while segment.start < to + DAY_SECONDS {
                     let offset = i64::from(segment.offset);
                     let start = (from - offset).max(segment.start);
@@ -239,8 +241,8 @@ impl Calendar {
     }
 }
 
-/// The days of a range on which something may be worked: working days, and the two after each that
-/// an overnight shift may reach into. Ten years without one end it.
+/// Iterates over the days of a range that may have working time: working days, and the two days
+/// after each, which an overnight shift may reach into. Ten years without any end the iteration.
 struct BusyDays<'a> {
     calendar: &'a Calendar,
     days: Range<Day>,
@@ -280,8 +282,8 @@ impl Between {
     }
 }
 
-/// A day's stretches. Most days have one or two, and additions look at many days: no allocation
-/// for those.
+/// The working time of a day. Most days have one or two ranges, and additions visit many days, so
+/// these need no allocation.
 #[derive(Default)]
 struct Openings {
     near: [Option<Open>; 2],

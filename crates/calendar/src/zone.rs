@@ -1,4 +1,4 @@
-//! One zone: what its wall clock shows at an instant, and which instant a wall time means.
+//! One zone: its wall-clock time at an instant, and the instant of a wall time.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -9,48 +9,44 @@ use jiff::tz::TimeZone;
 
 use crate::civil::{self, CYCLE_SECONDS, Local, Unix};
 
-/// From here on a zone is described by its yearly rule alone, so it repeats with the calendar.
+/// From here on a zone follows only its yearly rule, so it repeats with the calendar's cycle.
 const CYCLE_START: Unix = civil::day_number(2100, 1, 1) as i64 * civil::DAY_SECONDS;
 const TABLE_END: Unix = CYCLE_START + CYCLE_SECONDS;
 const INDEX_START: Unix = civil::day_number(1900, 1, 1) as i64 * civil::DAY_SECONDS;
-/// Index cells are 2^24 s, about 194 days: with two changes a year, one comparison decides.
+/// Index cells have 2^24 s, about 194 days: with two changes a year, one comparison finds the
+/// segment.
 const INDEX_SHIFT: u32 = 24;
 
-/// One zone of a database. Cheap to clone.
+/// One zone of a database. Clones are cheap.
 #[derive(Clone)]
 pub struct Zone(Arc<Table>);
 
-/// What a wall time means in a zone.
+/// The instants of a wall time in a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
-    /// It happens once.
+    /// The wall time occurs once.
     Once(Timestamp),
-    /// The clock jumps over it.
+    /// The clock skips the wall time.
     Gap {
-        /// The instant of the jump: the first one after the gap.
+        /// The instant of the change: the first one after the gap.
         end: Timestamp,
-        /// Offset in seconds before the jump.
+        /// Offset in seconds before the change.
         before: i32,
-        /// Offset in seconds after the jump.
+        /// Offset in seconds after the change.
         after: i32,
     },
-    /// The clock shows it twice.
-    Fold {
-        /// The first time.
-        first: Timestamp,
-        /// The last time.
-        last: Timestamp,
-    },
+    /// The clock shows the wall time twice.
+    Fold { first: Timestamp, last: Timestamp },
 }
 
-/// A change of offset.
+/// A change of a zone's offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transition {
-    /// When the clock is changed.
+    /// The instant of the change.
     pub at: Timestamp,
-    /// Offset in seconds before.
+    /// Offset in seconds before the change.
     pub before: i32,
-    /// Offset in seconds after.
+    /// Offset in seconds after the change.
     pub after: i32,
 }
 
@@ -62,20 +58,20 @@ pub(crate) enum Resolved {
     Fold { first: Unix, last: Unix },
 }
 
-/// A stretch of time with one offset: `start <= t < end`.
+/// A range of time with one offset: `start <= t < end`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segment {
     pub(crate) start: Unix,
     pub(crate) end: Unix,
     pub(crate) offset: i32,
-    /// Offset of the stretch before; the same as `offset` in the first one.
+    /// Offset of the previous segment; the same as `offset` in the first one.
     pub(crate) before: i32,
-    /// Offset of the stretch after; the same as `offset` in the last one.
+    /// Offset of the next segment; the same as `offset` in the last one.
     pub(crate) after: i32,
 }
 
 impl Zone {
-    /// A zone from its compiled file (TZif), or why that cannot be read.
+    /// Builds a zone from its compiled file (TZif), or says why that cannot be parsed.
     pub(crate) fn from_tzif(name: &str, bytes: &[u8]) -> Result<Zone, jiff::Error> {
         Ok(Zone(Arc::new(Table::build(name, &TimeZone::tzif(name, bytes)?))))
     }
@@ -92,16 +88,16 @@ impl Zone {
         &self.0.name
     }
 
-    /// Offset from UTC in seconds, positive to the east.
+    /// Offset from UTC in seconds; positive is east.
     pub fn offset_at(&self, instant: Timestamp) -> i32 {
         self.segment(civil::floor_second(instant)).offset
     }
 
-    /// What the wall clock shows.
+    /// The wall-clock time at an instant.
     pub fn wall(&self, instant: Timestamp) -> DateTime {
         let unix = civil::floor_second(instant);
         let local = unix + i64::from(self.segment(unix).offset);
-        // Only the last hours of the years 9999 and -9999 leave the range.
+        // Only the last hours of the years 9999 and -9999 are out of range.
         civil::datetime_from_local(local).unwrap_or(if unix > 0 {
             DateTime::MAX
         } else {
@@ -109,7 +105,7 @@ impl Zone {
         })
     }
 
-    /// What a wall time means: once, never or twice. Fractions of a second are dropped.
+    /// The instants of a wall time: one, none or two. Fractions of a second are dropped.
     pub fn meaning(&self, wall: DateTime) -> Option<Meaning> {
         Some(match self.resolve(civil::local_from_datetime(wall)) {
             Resolved::Once(at) => Meaning::Once(civil::timestamp(at)?),
@@ -140,7 +136,7 @@ impl Zone {
         })
     }
 
-    /// An instant as people read it: RFC 3339 with the offset, such as `2026-03-08T09:00:00-04:00`.
+    /// Formats an instant as RFC 3339 with the offset: `2026-03-08T09:00:00-04:00`.
     pub fn rfc3339(&self, instant: Timestamp) -> String {
         let offset = self.offset_at(instant);
         let (hours, minutes) = (offset.abs() / 3600, offset.abs() / 60 % 60);
@@ -157,8 +153,8 @@ impl Zone {
     }
 
     pub(crate) fn resolve(&self, local: Local) -> Resolved {
-        // Offsets lie within 26 hours of UTC, so the stretches around these instants are all
-        // that can show this wall time.
+        // Offsets are within 26 hours of UTC, so only the segments around these instants can show
+        // this wall time.
         const REACH: i64 = 26 * 3600;
         let mut segment = self.segment(local - REACH);
         if local + REACH < segment.end {
@@ -189,7 +185,7 @@ impl Zone {
             (Some((first, last)), _) if first == last => Resolved::Once(first),
             (Some((first, last)), _) => Resolved::Fold { first, last },
             (None, Some(gap)) => gap,
-            // Every wall time lies in a stretch or in a gap between two.
+            // Every wall time lies in a segment or in a gap between two.
             (None, None) => Resolved::Once(local - i64::from(segment.offset)),
         }
     }
@@ -202,7 +198,8 @@ impl fmt::Debug for Zone {
 }
 
 impl PartialEq for Zone {
-    /// Same name and same rules; two databases may disagree about a zone.
+    /// Two zones are equal if their names and rules are; two databases may have different rules for
+    /// one name.
     fn eq(&self, other: &Zone) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || *self.0 == *other.0
     }
@@ -210,14 +207,14 @@ impl PartialEq for Zone {
 
 impl Eq for Zone {}
 
-/// All changes of a zone's offset until the calendar repeats, with an index by time.
+/// All changes of a zone's offset until the calendar's cycle repeats, with an index by time.
 #[derive(PartialEq, Eq)]
 struct Table {
     name: Box<str>,
-    /// `starts[0]` is the beginning of time; stretch `i` ends where `i + 1` starts.
+    /// `starts[0]` is the beginning of time. Segment `i` ends where `i + 1` starts.
     starts: Box<[Unix]>,
     offsets: Box<[i32]>,
-    /// The stretch at the beginning of each index cell.
+    /// The segment at the beginning of each index cell.
     index: Box<[u16]>,
 }
 
@@ -227,12 +224,13 @@ impl Table {
         let mut offsets = vec![tz.to_offset(Timestamp::MIN).seconds()];
         for transition in tz.following(Timestamp::MIN) {
             let at = transition.timestamp().as_second();
-            // One stretch beyond the end, so that the last one inside has a known end.
+            // One segment past the end is included, so that the last one inside has a known end.
             if at >= TABLE_END + civil::DAY_SECONDS * 400 || starts.len() > 60_000 {
                 break;
             }
             let offset = transition.offset().seconds();
-            // A change of name or of the daylight flag alone is none: only offsets count.
+            // A change of only the abbreviation or the daylight flag is ignored, because only
+            // offsets matter.
             if offsets.last() != Some(&offset) {
                 starts.push(at);
                 offsets.push(offset);

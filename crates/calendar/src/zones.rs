@@ -1,4 +1,4 @@
-//! Zone databases: values, not global state, so that a newer one can take the place of an older one.
+//! Zone databases. A database is a value and not global state, so that a newer one can replace it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,25 +7,25 @@ use std::sync::RwLock;
 use crate::problem::{Problem, nearest};
 use crate::zone::Zone;
 
-/// Longest zone name that is looked up.
+/// The longest zone name that is looked up.
 const NAME_LIMIT: usize = 64;
-/// Files beside the zones in a zone directory, and zones that mean "whatever this host has".
+/// Files beside the zones in a zone directory, and zones that depend on the host.
 const NOT_ZONES: [&str; 4] = ["localtime", "posixrules", "Factory", "leapseconds"];
 
-/// Where the compiled zone files (TZif) come from. Reading them from a disk is the caller's affair.
+/// A source of compiled zone files (TZif). The caller reads them, for example from a disk.
 pub trait ZoneSource: Send + Sync {
     /// The release, such as `2026f`.
     fn version(&self) -> &str;
-    /// Where it comes from, for people: `bundled`, a folder.
+    /// The origin of the database, for people: `bundled`, or a folder.
     fn origin(&self) -> &str;
     /// The contents of the zone's TZif file, if there is such a zone.
     fn tzif(&self, name: &str) -> Option<Vec<u8>>;
-    /// All names, for listing and for "did you mean".
+    /// All names, for listing and for suggestions.
     fn names(&self) -> Vec<String>;
 }
 
-/// The database that was compiled into this program, made by `tools/zones/bundle.py`: the release
-/// and a line for each zone, an empty line, the compiled zones.
+/// The database that is compiled into this program, made by `tools/zones/bundle.py`: the release
+/// and a line for each zone, an empty line, then the compiled zones.
 static BUNDLE: &[u8] = include_bytes!("../data/zones.bin");
 
 /// The bundled database as a [`ZoneSource`].
@@ -33,7 +33,7 @@ static BUNDLE: &[u8] = include_bytes!("../data/zones.bin");
 pub struct BundledZones;
 
 impl BundledZones {
-    /// The text part of the bundle and the compiled zones.
+    /// The text part of the bundle, and the compiled zones.
     fn parts() -> (&'static str, &'static [u8]) {
         let end = BUNDLE.windows(2).position(|pair| pair == b"\n\n").unwrap_or(0);
         (str::from_utf8(&BUNDLE[..end]).unwrap_or(""), &BUNDLE[end + 2..])
@@ -64,7 +64,7 @@ impl ZoneSource for BundledZones {
     }
 }
 
-/// A zone database: a value, not global state, so that a newer one can take its place.
+/// A zone database: a value and not global state, so that a newer one can replace it.
 ///
 /// ```
 /// use calendar::Zones;
@@ -76,17 +76,17 @@ impl ZoneSource for BundledZones {
 /// ```
 pub struct Zones {
     source: Box<dyn ZoneSource>,
-    /// A cache only: what is in it can be made again from `source`.
+    /// A cache: its entries can be loaded again from `source`.
     loaded: RwLock<HashMap<Box<str>, Zone>>,
 }
 
 impl Zones {
-    /// The database that was compiled into this program.
+    /// The database that is compiled into this program.
     pub fn bundled() -> Zones {
         Zones::from_source(BundledZones)
     }
 
-    /// A database from elsewhere, for example a folder of TZif files.
+    /// A database from another source, for example a folder of TZif files.
     pub fn from_source(source: impl ZoneSource + 'static) -> Zones {
         Zones { source: Box::new(source), loaded: RwLock::new(HashMap::new()) }
     }
@@ -96,7 +96,7 @@ impl Zones {
         self.source.version()
     }
 
-    /// Where the database comes from, for people.
+    /// The origin of the database, for people.
     pub fn origin(&self) -> &str {
         self.source.origin()
     }
@@ -109,9 +109,9 @@ impl Zones {
         names
     }
 
-    /// The zone of that name. An unknown name is an error, never UTC.
+    /// The zone with that name. An unknown name is an error and never UTC.
     pub fn get(&self, name: &str) -> Result<Zone, Problem> {
-        // A poisoned lock only means that another thread stopped while it filled the cache.
+        // A poisoned lock only means that another thread panicked while it filled the cache.
         let found = self.loaded.read().unwrap_or_else(|e| e.into_inner()).get(name).cloned();
         if let Some(zone) = found {
             return Ok(zone);
@@ -140,7 +140,8 @@ impl Zones {
         let problem = Problem::whole("zone-unknown", name, "no such time zone")
             .allow("an IANA name such as Europe/Berlin, or UTC");
         let names = self.names();
-        // Half of the mistakes are a city without its continent: look at the last part too.
+        // Many mistakes are a city without its continent, so the last part of the name is compared
+        // too.
         let mut close = nearest(name, names.iter().map(String::as_str));
         if close.is_empty() {
             let last = |n: &str| n.rsplit('/').next().map(str::to_ascii_lowercase);

@@ -1,4 +1,4 @@
-//! The holidays of regions and years, compared with what the source of the rules says.
+//! Compares the holidays of regions and years with the source of the rules.
 
 use std::path::Path;
 

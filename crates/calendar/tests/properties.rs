@@ -1,5 +1,5 @@
-//! The calendar crate against slow references: walks over every minute, written from the meaning of
-//! the rules and with another zone implementation.
+//! Compares the calendar crate with slow references: walks over every minute, written from the
+//! meaning of the rules and with another zone implementation.
 #![allow(clippy::unwrap_used, reason = "what a test cannot unwrap fails it")]
 
 mod properties {
@@ -31,7 +31,7 @@ mod properties {
         }
     }
 
-    /// Equal, or the first place where they differ.
+    /// Fails at the first position where the lists differ.
     fn same<T: PartialEq + Debug>(what: &str, found: &[T], expected: &[T]) -> TestCaseResult {
         let length = found.len().max(expected.len());
         let different = (0..length).find(|&n| found.get(n) != expected.get(n));

@@ -1,4 +1,5 @@
-//! RFC 5545 rules against answers that other implementations agree on, and against a slow model.
+//! Compares RFC 5545 rules with answers on which other implementations agree, and with a slow
+//! model.
 #![allow(clippy::unwrap_used, reason = "what a test cannot unwrap fails it")]
 
 use std::path::PathBuf;
@@ -9,11 +10,12 @@ use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use serde_json::Value;
 
-/// Tests of peers that expect something else than RFC 5545, by what their rule contains.
+/// Cases of other projects that expect something other than RFC 5545, by a text that their rule
+/// contains.
 const DIFFERING: [(&str, &str); 1] =
     [("BYEASTER", "not in RFC 5545: refused, the dates can be given as rdate")];
 
-/// Texts made of what rules are made of.
+/// Random texts made of the parts of rules.
 const SCRAPS: &str =
     "(RRULE:)?((FREQ|INTERVAL|COUNT|BYDAY|UNTIL|é)(=|;|,|-|[0-9]{1,3}|MO|YEARLY){0,4}){0,4}";
 
@@ -38,7 +40,7 @@ fn just_after(at: Timestamp) -> Timestamp {
     at.checked_add(SignedDuration::from_nanos(1)).unwrap()
 }
 
-/// Compares one row, forwards and backwards; the error says what differs.
+/// Compares one row, forward and backward. The error says what differs.
 fn check(zones: &Zones, row: &Value) -> Result<(), String> {
     let text = row["rrule"].as_str().unwrap();
     let expected: Vec<&str> =
@@ -54,7 +56,7 @@ fn check(zones: &Zones, row: &Value) -> Result<(), String> {
     if again != rrule {
         return Err(format!("{text} is written as {rrule}, which means something else"));
     }
-    // Without a zone wall times are compared, and UTC shows each of them once.
+    // Without a zone, wall times are compared; in UTC, each of them occurs once.
     let zone = zones.get(row["tz"].as_str().unwrap_or("UTC")).unwrap();
     let start = row["dtstart"].as_str().unwrap().parse().unwrap();
     let recurrence = Recurrence::new(rrule, start, zone.clone());
@@ -104,7 +106,7 @@ fn shared_vectors() {
     }
 }
 
-/// What a generated rule says, for the model below.
+/// The parts of a generated rule, for the model below.
 #[derive(Clone, Debug)]
 struct Parts {
     frequency: usize,
@@ -158,7 +160,7 @@ impl Parts {
         Recurrence::new(Rrule::parse(&self.text()).unwrap(), self.start, zone.clone())
     }
 
-    /// The number of the period that a time lies in.
+    /// The number of the period that contains a time.
     fn period(&self, at: DateTime) -> i64 {
         let seconds = at.duration_since(DateTime::constant(1970, 1, 5, 0, 0, 0, 0)).as_secs();
         let year = i64::from(at.year());
@@ -223,8 +225,8 @@ impl Parts {
         hour && minute && (self.frequency == SECONDLY || time.second() == start.second())
     }
 
-    /// All occurrences up to a time, found by looking at every minute (or second) from the start
-    /// of the first period on.
+    /// All occurrences up to a time, found by checking every minute (or second) from the start of
+    /// the first period on.
     fn model(&self, from: Date, to: Date) -> Vec<DateTime> {
         let step = SignedDuration::from_secs(if self.frequency == SECONDLY { 1 } else { 60 });
         let mut found: Vec<(i64, DateTime)> = Vec::new();
@@ -294,8 +296,8 @@ prop_compose! {
     }
 }
 
-/// Compares the days before `to`. The model gets whole weeks, months and years, so that it sees the
-/// sets that BYSETPOS picks from.
+/// Compares the days before `to`. The model covers whole weeks, months and years, so that it sees
+/// the sets that BYSETPOS picks from.
 fn check_model(parts: &Parts, to: Date) {
     let utc = Zones::bundled().get("UTC").unwrap();
     let week = jiff::Span::new().days(7);

@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line: commands, options and their help texts.
 
 pub(crate) mod access;
 pub(crate) mod approval;
@@ -13,9 +13,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-/// What a node starts itself with to evaluate scripts. Not for people, so it is no command of theirs.
+/// The first argument with which a node starts this program to evaluate scripts. It is not a
+/// command for people.
 pub(crate) const SCRIPT_CHILD: &str = "script-child";
-/// What a node or a worker starts itself with to supervise a command. Not for people either.
+/// The first argument with which a node or worker starts this program to supervise a command. It is
+/// not for people either.
 pub(crate) const EXEC_SUPERVISOR: &str = "exec-supervisor";
 
 const AFTER_HELP: &str = "\
@@ -29,7 +31,7 @@ PUNCTUAL_TZDIR names a folder with another zone database.";
 #[derive(Debug, Parser)]
 #[command(name = "punctual", after_help = AFTER_HELP, disable_help_subcommand = true)]
 pub(crate) struct Cli {
-    /// What to do.
+    /// The subcommand
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -37,58 +39,58 @@ pub(crate) struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// A node with examples in a temporary store: see something happen at once
+    /// Run a node with examples in a temporary store, to see Punctual at work
     Demo(node::DemoArgs),
-    /// A node: drives what is due and answers the API
+    /// Run a node: drive schedules and workflows, and serve the API
     Serve(node::ServeArgs),
-    /// A short tour: what is due when, through clock changes, holidays and working hours
+    /// Take a short tour: what is due when, through clock changes, holidays and working hours
     Tour,
-    /// Schedules of a node
+    /// Manage the schedules of a node
     Schedule(remote::ScheduleArgs),
     /// Start a workflow by hand; list, show, cancel, retry and resolve runs
     Run(remote::RunArgs),
-    /// What people are asked: list, approve, reject
+    /// List, approve and reject what waits for a person's decision
     Approval(approval::ApprovalArgs),
-    /// How the node reaches people, and a message to try it
+    /// Show how the node notifies people, and send a test message
     Notify(notify::NotifyArgs),
-    /// What has finally failed, until it succeeds again
+    /// List incidents: what has failed for good and not succeeded again
     Incident(notify::IncidentArgs),
-    /// Workflows of a node
+    /// Manage the workflows of a node
     Workflow(remote::WorkflowArgs),
-    /// Topics and their events: list, publish, skip
+    /// Manage topics and their events: list, publish, skip
     Topic(topic::TopicArgs),
-    /// Who may ask: make, list and revoke tokens
+    /// Create, list and revoke access tokens
     Token(access::TokenArgs),
-    /// Who has changed what
+    /// Show the audit log: who has changed what
     Audit(access::AuditArgs),
-    /// Nodes that share a store
+    /// List the nodes that share a store
     Node(remote::NodeArgs),
-    /// Turns a command into a worker: each attempt of a queue is one run of the command
+    /// Run a command as a worker: once for each attempt of a queue
     Worker(worker::WorkerArgs),
-    /// Why a schedule or run did what it did, in sentences
+    /// Explain in sentences why a schedule or run did what it did
     Explain(remote::ExplainArgs),
-    /// Everything that is wrong with definitions, without a node
+    /// Check definitions and report every mistake, without a node
     Validate(remote::ValidateArgs),
     /// Publish definitions; with --plan, show what would change
     Apply(remote::ApplyArgs),
-    /// Check a store, and repair it; a node may only go on meanwhile on PostgreSQL
+    /// Check a store, and repair it; only on PostgreSQL may nodes run meanwhile
     Doctor(node::DoctorArgs),
-    /// An online copy of a node's store
+    /// Copy a node's embedded store while the node runs
     Backup(node::BackupArgs),
-    /// Copy an embedded store into a PostgreSQL, and check the copy
+    /// Copy an embedded store to PostgreSQL, and verify the copy
     Migrate(MigrateArgs),
-    /// The next times of any rule, in words and as a list
+    /// Show the next times of any rule, in words and as a list
     Next(NextArgs),
     /// Calendar arithmetic for scripts: JSON lines in, JSON lines out
     Calc,
-    /// Calendars: working days, working hours, holidays
+    /// Show calendars: working days, working hours, holidays
     #[command(subcommand)]
     Calendar(CalendarCommand),
-    /// Measures this machine: fires, creates, lateness, restart, lists, idleness, beside raw limits
+    /// Measure this machine: fires, creates, lateness, restart, lists, idle cost, beside raw limits
     Bench(BenchArgs),
-    /// TypeScript definitions of what scripts see, for editors
+    /// Print TypeScript definitions of the API for scripts, for editors
     Types,
-    /// Shell completion
+    /// Print a shell completion script
     Completions {
         /// The shell
         shell: clap_complete::Shell,
@@ -104,16 +106,16 @@ move for good: stop the node, migrate, start nodes with the new --db.
 Example:
   punctual migrate --from sqlite:./punctual.db --to postgres://punctual@db/punctual")]
 pub(crate) struct MigrateArgs {
-    /// The embedded store
+    /// The embedded store to copy from
     #[arg(long, value_name = "FILE")]
     pub(crate) from: String,
-    /// The PostgreSQL
+    /// The PostgreSQL database to copy to
     #[arg(long, value_name = "URL")]
     pub(crate) to: String,
     /// The schema that will hold the tables; it must not be in use
     #[arg(long, default_value = "punctual", value_name = "NAME")]
     pub(crate) schema: String,
-    /// For programs
+    /// Print the output as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -128,28 +130,29 @@ Examples:
   punctual bench --only fires --pending 10000 --pending 1000000
   punctual bench --only lateness --rate 2000 --dir /var/lib/punctual")]
 pub(crate) struct BenchArgs {
-    /// Schedules that wait far in the future while others fire; may be given several times
+    /// Number of schedules that wait far in the future while others fire; may be given several
+    /// times
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=100_000_000))]
     pub(crate) pending: Vec<u64>,
-    /// Due per second when lateness is measured; may be given several times
+    /// Occurrences due per second when lateness is measured; may be given several times
     #[arg(long, value_name = "R", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) rate: Vec<u64>,
     /// Measure only this; may be given several times
     #[arg(long, value_enum)]
     pub(crate) only: Vec<Measure>,
-    /// Small numbers: only to see that everything works
+    /// Use small numbers, only to see that everything works
     #[arg(long)]
     pub(crate) quick: bool,
-    /// For programs
+    /// Print the output as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Where the store is made, on the disk to be measured; a temporary folder if left out
+    /// Folder for the store, on the disk to measure; a temporary folder if left out
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
-    /// Measures a PostgreSQL instead: in a schema of its own, which is dropped afterwards
+    /// Measure PostgreSQL instead, in a new schema that is dropped afterwards
     #[arg(long, value_name = "URL", conflicts_with = "dir")]
     pub(crate) db: Option<String>,
-    /// Opens this store and says when the first attempt began: how a restart is measured
+    /// Open this store and print when the first attempt began; used to measure a restart
     #[arg(long, hide = true, value_name = "FILE")]
     pub(crate) restart_of: Option<PathBuf>,
 }
@@ -157,25 +160,25 @@ pub(crate) struct BenchArgs {
 /// What `punctual bench` measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Measure {
-    /// Syncs and bare rows per second
+    /// Disk syncs and plain rows per second
     Limits,
-    /// Batch creates per second
+    /// Schedules created per second, in batches
     Creates,
     /// Runs per second, from due to succeeded
     Fires,
-    /// From due to begun, at a steady rate
+    /// Time from due to begun, at a steady rate
     Lateness,
-    /// Steps of processes per second, and what a run costs that waits
+    /// Steps of processes per second, and the cost of a waiting run
     Steps,
-    /// Attempts that outside workers claim and complete, over HTTP
+    /// Attempts that outside workers claim and complete over HTTP, per second
     Workers,
-    /// Events that are published, consumers that work on them, scripts
+    /// Events published, events consumed, and scripts evaluated per second
     Events,
-    /// From opening a store to the first attempt
+    /// Time from opening a store to the first attempt
     Restart,
-    /// Listing, filtering, searching
+    /// Time to list, filter and search
     Lists,
-    /// What a node costs that has nothing to do
+    /// The cost of a node that has nothing to do
     Idle,
 }
 
@@ -197,158 +200,158 @@ pub(crate) struct NextArgs {
     /// A region such as DE-BY, or a file with a calendar, or FILE#ID
     #[arg(long, value_name = "CALENDAR")]
     pub(crate) calendar: Option<String>,
-    /// Times after this one; now if left out
+    /// Show times after this one; now if left out
     #[arg(long, value_name = "TIME")]
     pub(crate) from: Option<String>,
-    /// How many times
+    /// How many times to show
     #[arg(long, short = 'n', default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) count: u32,
-    /// What happens on a day off
+    /// What to do with an occurrence on a day off
     #[arg(long, value_enum)]
     pub(crate) roll: Option<RollArg>,
     /// Move the time of day into working hours
     #[arg(long)]
     pub(crate) fit: bool,
-    /// A time that the clock jumps over
+    /// What to do with a time that the clock skips
     #[arg(long, value_enum)]
     pub(crate) gap: Option<GapArg>,
-    /// A time that the clock shows twice
+    /// What to do with a time that the clock shows twice
     #[arg(long, value_enum)]
     pub(crate) fold: Option<FoldArg>,
-    /// The schedule's id, which decides its place inside a spread window
+    /// The schedule's id, which determines its offset inside a spread window
     #[arg(long)]
     pub(crate) id: Option<String>,
-    /// For programs
+    /// Print the output as JSON
     #[arg(long, conflicts_with = "ics")]
     pub(crate) json: bool,
-    /// The times as an iCalendar file
+    /// Print the times as an iCalendar file
     #[arg(long)]
     pub(crate) ics: bool,
 }
 
-/// See [`calendar::Roll`].
+/// Command-line form of [`calendar::Roll`].
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum RollArg {
-    /// It does not happen
+    /// The occurrence does not happen
     Skip,
-    /// Next working day
+    /// Move to the next working day
     Next,
-    /// Working day before
+    /// Move to the previous working day
     Previous,
-    /// The nearer one
+    /// Move to the nearer working day
     Nearest,
-    /// Next, unless in another month
+    /// Next working day, or the previous one if the next is in another month
     #[value(alias = "modified_next")]
     ModifiedNext,
-    /// Before, unless in another month
+    /// Previous working day, or the next one if the previous is in another month
     #[value(alias = "modified_previous")]
     ModifiedPrevious,
 }
 
-/// See [`calendar::Gap`].
+/// Command-line form of [`calendar::Gap`].
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum GapArg {
-    /// First instant after the gap
+    /// Run at the first instant after the gap
     Shift,
-    /// Not on that day
+    /// Do not run on that day
     Skip,
 }
 
-/// See [`calendar::Fold`].
+/// Command-line form of [`calendar::Fold`].
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum FoldArg {
-    /// First pass
+    /// Run at the first pass
     First,
-    /// Second pass
+    /// Run at the second pass
     Last,
-    /// Both passes
+    /// Run at both passes
     Both,
 }
 
 /// `punctual calendar …`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CalendarCommand {
-    /// What a calendar says: hours and holidays, or a whole year as a picture
+    /// Show the hours and holidays of a calendar, or a whole year as a picture
     Show {
-        /// Which calendar, in which zone
+        /// The calendar and its zone
         #[command(flatten)]
         which: Which,
         /// Draw this year (the current one if no year is given)
         #[arg(long, num_args = 0..=1, default_missing_value = "0", value_name = "YEAR")]
         year: Option<i16>,
-        /// Look at one date
+        /// Show one date
         #[arg(long, value_name = "DATE", conflicts_with = "year")]
         date: Option<String>,
-        /// For programs
+        /// Print the output as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Everything that is wrong with a calendar file
+    /// Report every mistake in calendar files
     Check {
         /// YAML or JSON files
         #[arg(required = true)]
         files: Vec<PathBuf>,
-        /// For programs
+        /// Print the output as JSON
         #[arg(long)]
         json: bool,
     },
-    /// A time plus working time: 2d (working days), 16h, 90m; negative to go back
+    /// Add working time to a time: 2d (working days), 16h, 90m; negative to go back
     Add {
-        /// Which calendar, in which zone
+        /// The calendar and its zone
         #[command(flatten)]
         which: Which,
-        /// When it begins
+        /// The time to begin with
         start: String,
-        /// How much
+        /// The working time to add
         #[arg(allow_hyphen_values = true)]
         amount: String,
-        /// For programs
+        /// Print the output as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Working time, working days, weekends and holidays between two times
+    /// Count working time, working days, weekends and holidays between two times
     Between {
-        /// Which calendar, in which zone
+        /// The calendar and its zone
         #[command(flatten)]
         which: Which,
-        /// From
+        /// Begin of the range
         from: String,
-        /// To
+        /// End of the range
         to: String,
-        /// For programs
+        /// Print the output as JSON
         #[arg(long)]
         json: bool,
     },
-    /// The public holidays of a country or subdivision; without one, where they are known
+    /// List the public holidays of a region; without a region, list the known regions
     Holidays {
-        /// US, DE-BY, …
+        /// A country or subdivision: US, DE-BY, …
         region: Option<String>,
         /// The year; the current one if left out
         year: Option<i16>,
-        /// Up to this year
+        /// The last year; only the first year if left out
         #[arg(long, value_name = "YEAR")]
         to: Option<i16>,
-        /// For programs
+        /// Print the output as JSON
         #[arg(long)]
         json: bool,
     },
-    /// The days off of a calendar as an iCalendar file; or, of an .ics file, what is in it
+    /// Print the days off of a calendar as an iCalendar file, or show the contents of an .ics file
     Ics {
         /// A region, a calendar file, or an .ics file
         calendar: String,
         /// The year; the current one if left out
         #[arg(long)]
         year: Option<i16>,
-        /// Up to this year
+        /// The last year; only the first year if left out
         #[arg(long, value_name = "YEAR")]
         to: Option<i16>,
-        /// For programs
+        /// Print the output as JSON
         #[arg(long)]
         json: bool,
     },
 }
 
-/// A calendar and the zone for it.
+/// A calendar and the zone to use it in.
 #[derive(Debug, Args)]
 pub(crate) struct Which {
     /// A region such as DE-BY, or a file with a calendar, or FILE#ID

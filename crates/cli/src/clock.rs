@@ -1,15 +1,15 @@
-//! What time it is, as commands see it.
+//! The current time, for commands.
 
 use jiff::Timestamp;
 use server::{Clock, SystemClock};
 
-/// Now, in whole seconds: what `--from` is when it is not given.
+/// The current time in whole seconds: the default of `--from`.
 pub(crate) fn now() -> Timestamp {
     let now = instant();
     Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
-/// Now, to the millisecond: what distances are measured from.
+/// The current time in milliseconds, for measuring durations.
 pub(crate) fn instant() -> Timestamp {
     SystemClock.now()
 }

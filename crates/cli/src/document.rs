@@ -1,4 +1,4 @@
-//! Declarations in YAML or JSON, and where in the text a mistake is.
+//! Reads declarations in YAML or JSON, and finds the position of a mistake in the text.
 
 use std::fs;
 use std::path::Path;
@@ -11,14 +11,12 @@ use server::Form;
 
 use crate::failure::Failure;
 
-/// Longest file that is read.
+/// The longest file that is read.
 const FILE_LIMIT: u64 = 1 << 20;
 
-/// A text with its name.
+/// A text with the name that messages use for it.
 pub(crate) struct Document {
-    /// What it is called in messages.
     pub(crate) name: String,
-    /// What it says.
     pub(crate) text: String,
 }
 
@@ -39,7 +37,7 @@ impl Document {
         Ok(Document { name, text })
     }
 
-    /// How a definition in it is written, by the name.
+    /// The form of the definition, by the extension of the name.
     pub(crate) fn form(&self) -> Form {
         match Path::new(&self.name).extension().and_then(|ending| ending.to_str()) {
             Some("js" | "mjs") => Form::Script,
@@ -47,12 +45,13 @@ impl Document {
         }
     }
 
-    /// The declaration in it. JSON is YAML too.
+    /// Parses the text as a declaration. JSON is parsed as YAML, of which it is a subset.
     pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         serde_saphyr::from_str(&self.text).map_err(|error| self.unreadable(&error))
     }
 
-    /// The text is no such declaration: the line, a caret, and the nearest field if one is unknown.
+    /// Reports a text that cannot be parsed: the line, a caret, and the most similar field if one
+    /// is unknown.
     fn unreadable(&self, error: &serde_saphyr::Error) -> Failure {
         let message = error.without_snippet().to_string();
         let Some(at) = error.location().filter(|at| at.line() > 0) else {
@@ -63,7 +62,8 @@ impl Document {
             line.char_indices().nth(at.column() as usize - 1).map_or(line.len(), |(i, _)| i);
         let word = line[column..].chars().take_while(|c| c.is_alphanumeric() || *c == '_');
         let end = column + word.map(char::len_utf8).sum::<usize>().max(1);
-        // The place is told before the message and by the caret; the rest speaks to programmers.
+        // The position is removed, because it is shown before the message and by the caret. So is a
+        // hint that is only for programmers.
         let message = message.rsplit_once(" at line ").map_or(&*message, |(text, _)| text);
         let message = message.split(", set DuplicateKeyPolicy").next().unwrap_or(message);
         let (message, fields) = match message.split_once(", expected one of ") {
@@ -82,7 +82,7 @@ impl Document {
         Failure::Mistake(format!("{}:{}:{}: {problem}", self.name, at.line(), at.column()))
     }
 
-    /// Whether it is a mapping with this field.
+    /// Whether the text is a mapping with this field.
     pub(crate) fn has_field(&self, name: &str) -> bool {
         match serde_saphyr::from_str::<Node>(&self.text) {
             Ok(Node::Map(entries)) => entries.iter().any(|(key, _)| key == name),
@@ -90,7 +90,7 @@ impl Document {
         }
     }
 
-    /// `calendars.yaml:4:10: …`, for every mistake.
+    /// Reports every mistake as `calendars.yaml:4:10: …`.
     pub(crate) fn explain(&self, mistakes: &[Mistake]) -> Failure {
         let tree = serde_saphyr::from_str::<Spanned<Node>>(&self.text).ok();
         let explained: Vec<String> = mistakes
@@ -107,14 +107,14 @@ impl Document {
     }
 }
 
-/// The shape of a document, with positions.
+/// The structure of a document, with positions.
 enum Node {
     Leaf,
     List(Vec<Spanned<Node>>),
     Map(Vec<(String, Spanned<Node>)>),
 }
 
-/// Line and column of the deepest part of `path` that is there.
+/// The line and column of the deepest part of `path` that exists.
 fn place(root: &Spanned<Node>, path: &str) -> Option<(u64, u64)> {
     let mut at = root;
     for step in path.split('.').flat_map(|part| part.split_inclusive('[')) {

@@ -1,4 +1,4 @@
-//! Why a command did not do what it was asked, and the exit code for it.
+//! Why a command failed, and its exit code.
 
 use std::fmt;
 use std::io;
@@ -6,31 +6,31 @@ use std::io;
 use calendar::{Mistake, Problem};
 use server::Secrets;
 
-/// Exit codes, as documented in `punctual --help`.
+/// Exit code for mistakes in the input. Exit codes are documented in `punctual --help`.
 pub(crate) const EXIT_MISTAKE: u8 = 1;
-/// Something around the command failed: a file, a pipe.
+/// Exit code for failures of the environment, such as a file or a pipe.
 pub(crate) const EXIT_ENVIRONMENT: u8 = 3;
 
-/// What a command ends with if it does not succeed.
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// What was given is wrong: everything that is, ready to be read.
+    /// The input is wrong. The text lists every mistake, ready to be printed.
     Mistake(String),
-    /// A node refused what was sent to it, with the places: its answer, for those who know the text.
+    /// A node refused the input and named the positions of the mistakes.
     Invalid {
-        /// Ready to be read.
+        /// The mistakes, ready to be printed.
         said: String,
-        /// The answer as it came.
+        /// The node's response, for callers that have the text and can show the positions in it.
         body: String,
     },
-    /// Something around the command failed.
+    /// Something other than the input failed, such as a file or the network.
     Environment(String),
-    /// Nobody reads the output any more: no reason to complain.
+    /// The reader of the output has closed the pipe. This is not reported as a failure.
     PipeClosed,
 }
 
 impl Failure {
-    /// The same without secrets.
+    /// Masks the secrets in the texts.
     pub(crate) fn masked(self, secrets: &Secrets) -> Failure {
         let mask = |text: String| secrets.mask(&text).into_owned();
         match self {
@@ -43,7 +43,7 @@ impl Failure {
         }
     }
 
-    /// The process's exit code.
+    /// The exit code of the process.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Failure::Mistake(_) | Failure::Invalid { .. } => EXIT_MISTAKE,

@@ -1,4 +1,4 @@
-//! The `punctual` command. Everything it knows about time is in the `calendar` crate.
+//! The `punctual` command. Everything it knows about dates and times is in the `calendar` crate.
 
 mod args;
 mod bench;
@@ -29,13 +29,13 @@ use clap::{CommandFactory, FromArgMatches};
 use args::{Cli, Command};
 use failure::Failure;
 
-/// Millions of small values come and go beside SQLite's pages: apart from them, a fire costs the same
-/// however much has been before (docs/decisions/0016).
+/// The node allocates and frees millions of small values beside SQLite's pages. With this allocator
+/// a fire costs the same however many came before (docs/decisions/0016).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // Before anything else: neither child of a node has a use for zones or arguments.
+    // This comes first: the children that a node starts need neither zones nor arguments.
     match std::env::args_os().nth(1) {
         Some(first) if first == args::SCRIPT_CHILD => return runners::script::child(),
         Some(first) if first == args::EXEC_SUPERVISOR => return runners::supervise(),
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     match zoneinfo::zones().and_then(run) {
         Ok(()) | Err(Failure::PipeClosed) => ExitCode::SUCCESS,
         Err(failure) => {
-            // If standard error is gone too, there is nobody left to tell.
+            // If standard error is closed too, the failure cannot be reported.
             let _ = writeln!(anstream::stderr(), "{failure}");
             ExitCode::from(failure.exit_code())
         }

@@ -1,4 +1,4 @@
-//! `punctual migrate`: from the embedded store to a PostgreSQL.
+//! `punctual migrate`: copies an embedded store to PostgreSQL.
 
 use std::io::Write;
 
@@ -12,7 +12,7 @@ use crate::place::Place;
 use crate::store_file::{existing, failure};
 use crate::terminal::{BOLD, Cell, DIM, columns};
 
-/// Copies everything, and says what was copied.
+/// Copies everything, and prints what was copied.
 pub(crate) fn run(args: &MigrateArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let place = |db: &str| Place::read(&DbArgs { db: db.to_owned(), schema: args.schema.clone() });
     let (Place::File(from), Place::Postgres(to)) = (place(&args.from)?, place(&args.to)?) else {

@@ -1,4 +1,4 @@
-//! `punctual next`: the coming times of a rule, with what becomes of each.
+//! `punctual next`: prints the next times of a rule, and what happens at each.
 
 use std::io::Write;
 
@@ -17,15 +17,15 @@ use crate::document::Document;
 use crate::failure::Failure;
 use crate::terminal::{BOLD, Cell, DIM, NOTE, OFF, columns};
 
-/// More days off in a row than this are not all shown, but counted.
+/// If more days off than this follow each other, only the first are shown and the rest are counted.
 const MOST_SKIPPED: usize = 10;
-/// So many of them are shown.
+/// How many of them are shown then.
 const FIRST_SKIPPED: usize = 3;
 
-/// Runs the command.
+/// Runs `punctual next`.
 pub(crate) fn run(args: &NextArgs, zones: &Zones, out: &mut dyn Write) -> Result<(), Failure> {
     let (spec, document) = read_rule(args)?;
-    // An unknown zone is told below, together with everything else that is wrong.
+    // An unknown zone is reported below, together with all other mistakes.
     let named_zone = spec.timezone.as_deref().and_then(|name| zones.get(name).ok());
     let utc = Zone::utc();
     let from_file = match spec.calendar.as_deref().filter(|named| load::is_file(named)) {
@@ -42,7 +42,8 @@ pub(crate) fn run(args: &NextArgs, zones: &Zones, out: &mut dyn Write) -> Result
     let find = |_: &str| from_file.clone();
     let context = TimingContext { zones, created: from, default_zone: None, find_calendar: &find };
     let timing = spec.build(&context).map_err(|mistakes| match (&document, &mistakes[..]) {
-        // The text itself is the whole rule: its place is the caret, not a path.
+        // The text itself is the whole rule, so the message shows its position by a caret and not
+        // by a path.
         (None, [only]) => Failure::from(only.problem.clone()),
         (None, _) => Failure::from(mistakes),
         (Some(document), _) => document.explain(&mistakes),
@@ -62,7 +63,7 @@ pub(crate) fn run(args: &NextArgs, zones: &Zones, out: &mut dyn Write) -> Result
     answer.print(out)
 }
 
-/// The rule that was given, with the options beside it; and the document, if it was one.
+/// Parses the rule and adds the options. Returns the document too, if the rule was one.
 fn read_rule(args: &NextArgs) -> Result<(TimingSpec, Option<Document>), Failure> {
     let text = args.rule.trim_ascii();
     let is_document = text.starts_with('{') || text.contains(": ") || text.contains('\n');
@@ -89,7 +90,7 @@ fn read_rule(args: &NextArgs) -> Result<(TimingSpec, Option<Document>), Failure>
     Ok((spec, document))
 }
 
-/// A rule in one word or line: what it looks like is what it is.
+/// Recognizes the kind of a one-line rule by its form.
 fn short_rule(text: &str) -> TimingSpec {
     let upper = text.to_ascii_uppercase();
     if upper.starts_with("RRULE:") || upper.starts_with("FREQ=") {
@@ -132,7 +133,7 @@ struct Json<'a> {
 #[derive(Serialize)]
 struct JsonRow {
     nominal: String,
-    /// Absent if it does not happen.
+    /// Absent if the occurrence does not happen.
     #[serde(skip_serializing_if = "Option::is_none")]
     effective: Option<String>,
     outcome: &'static str,
@@ -217,7 +218,7 @@ impl Answer<'_> {
         Ok(())
     }
 
-    /// When it happens, inside the spread window.
+    /// Moves a time by the schedule's offset inside the spread window.
     fn spread(&self, at: Timestamp) -> Timestamp {
         at.checked_add(self.timing.moved_by()).unwrap_or(at)
     }
@@ -268,7 +269,7 @@ fn utc(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// `in 3 days`, in the largest unit that says something.
+/// Formats a time as `in 3 days`, in the largest unit that fits.
 fn from_now(at: Timestamp, from: Timestamp) -> String {
     let seconds = at.duration_since(from).as_secs();
     let unit = |size: i64, name: &str| {

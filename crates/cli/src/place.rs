@@ -1,4 +1,4 @@
-//! Which store `--db` names, and the way into it.
+//! Which store `--db` refers to, and how to open it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,19 +13,20 @@ use crate::failure::Failure;
 use crate::store_file;
 
 const SHAPE: &str = "postgres://USER:PASSWORD@HOST:PORT/DATABASE";
-/// Shorter, and a busy machine is taken for dead; longer, and what a dead one was doing waits too long.
+/// The range of `--lease`. With a shorter one, a busy machine is considered dead; with a longer
+/// one, the work of a dead node waits too long.
 const LEASES: std::ops::RangeInclusive<SignedDuration> =
     SignedDuration::from_secs(1)..=SignedDuration::from_secs(3_600);
 
-/// Where a store is.
+/// The location of a store.
 pub(crate) enum Place {
-    /// In a file, for one node.
+    /// A file, for one node.
     File(PathBuf),
-    /// In a PostgreSQL, for many.
+    /// A PostgreSQL database, for many nodes.
     Postgres(Shared),
 }
 
-/// A PostgreSQL. It is shown without its password.
+/// A PostgreSQL database. Messages show it without its password.
 pub(crate) struct Shared {
     url: String,
     schema: String,
@@ -33,7 +34,7 @@ pub(crate) struct Shared {
 }
 
 impl Place {
-    /// What `--db` names.
+    /// Parses `--db`.
     pub(crate) fn read(args: &DbArgs) -> Result<Place, Failure> {
         let db = args.db.as_str();
         if db.starts_with("postgres://") || db.starts_with("postgresql://") {
@@ -64,7 +65,8 @@ impl Place {
         Ok(Place::File(PathBuf::from(path)))
     }
 
-    /// Opens it, or makes a new one. A shared store goes on within the runtime that opens it.
+    /// Opens the store, or creates a new one. A shared store keeps using the runtime that opened
+    /// it.
     pub(crate) async fn open(
         &self,
         zones: Zones,
@@ -76,8 +78,8 @@ impl Place {
         })
     }
 
-    /// Notes of the commands that are running, for the case that the node is killed: beside the file, or
-    /// where the node was started. Nodes leave each other's alone.
+    /// The directory for notes of running commands, in case the node is killed: beside the store
+    /// file, or in the working directory. Nodes that share it do not touch each other's notes.
     pub(crate) fn groups_dir(&self) -> PathBuf {
         match self {
             Place::File(path) => groups_dir(path),
@@ -95,13 +97,13 @@ impl fmt::Display for Place {
     }
 }
 
-/// Opens a store file, or makes a new one.
+/// Opens a store file, or creates a new one.
 pub(crate) fn open_file(path: &Path, zones: Zones) -> Result<Arc<Sqlite>, Failure> {
     let store = Sqlite::open(path, zones, SqliteOptions::default());
     store.map(Arc::new).map_err(|failure| store_file::failure(path, &failure))
 }
 
-/// Beside a store file.
+/// The directory for notes of running commands beside a store file.
 pub(crate) fn groups_dir(db: &Path) -> PathBuf {
     let mut name = db.as_os_str().to_owned();
     name.push("-commands");
@@ -119,16 +121,17 @@ impl Shared {
         Postgres::open(zones, options).await.map_err(|why| self.failure(&why))
     }
 
-    /// As usual, where it is.
+    /// The default options, for this address and schema.
     pub(crate) fn options(&self) -> PostgresOptions {
         PostgresOptions { schema: self.schema.clone(), ..PostgresOptions::new(self.url.clone()) }
     }
 
-    /// Why it cannot be used, and what to do about it.
+    /// Why the store cannot be used, with a remedy.
     pub(crate) fn failure(&self, failure: &store::Failure) -> Failure {
         let said = failure.to_string();
         let has = |codes: &[&str]| codes.iter().any(|code| said.contains(code));
-        // What is said of an address that cannot be read may have the password in it.
+        // The store's own message about an invalid address may contain the password, so it is not
+        // shown.
         if has(&["address of the database cannot be read"]) {
             return Failure::Mistake(format!(
                 "--db {}: this address cannot be read\n  allowed: {SHAPE}\n  \
@@ -158,7 +161,7 @@ impl Shared {
         }
     }
 
-    /// Why no copy is made of it.
+    /// Why `backup` does not copy this store, with a remedy.
     pub(crate) fn no_copy(&self, to: &Path) -> Failure {
         Failure::Mistake(format!(
             "{}: a PostgreSQL is copied by its own tools\n  \
@@ -170,8 +173,8 @@ impl Shared {
     }
 }
 
-/// Whether a text is an address of a database as other programs take it, which would become the name of a file, with the
-/// password in it.
+/// Whether a text is a database address in a form that other programs accept. Taken as a path, it
+/// would create a file with the password in its name.
 fn is_connection(path: &str) -> bool {
     const KEYS: [&str; 7] = ["host", "hostaddr", "port", "user", "password", "dbname", "service"];
     let is_pair = |word: &str| {
@@ -185,11 +188,11 @@ fn is_connection(path: &str) -> bool {
     is_url || has_password || path.split([' ', '\t', '\n', ';']).any(is_pair)
 }
 
-/// Everything but the password and what is said behind a `?`.
+/// The address without its password and the options after `?`.
 fn without_password(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("postgres", url));
     let (rest, options) = rest.split_once('?').unwrap_or((rest, ""));
-    // Which of them is the password's is anyone's guess.
+    // The `?` may be part of the password, so nothing of the address is shown.
     if options.contains('@') {
         return format!("{scheme}://…");
     }
@@ -202,7 +205,7 @@ fn without_password(url: &str) -> String {
     }
 }
 
-/// `--lease`.
+/// Parses `--lease`.
 pub(crate) fn lease(text: &str) -> Result<SignedDuration, Failure> {
     let lease = parse_duration(text)?;
     if LEASES.contains(&lease) {

@@ -1,4 +1,4 @@
-//! Where scripts are evaluated: by this very program, started again as a child that can do nothing else.
+//! Evaluates scripts with this program, started again as a confined child process.
 
 use std::sync::Arc;
 
@@ -11,16 +11,18 @@ use crate::clock;
 use crate::document::Document;
 use crate::failure::Failure;
 
-/// Children of this program that evaluate scripts. None is started before there is a script.
+/// A pool of children of this program that evaluate scripts. The first child is started with the
+/// first script.
 pub(crate) fn scripts() -> Result<Arc<Scripts>, Failure> {
     Ok(Arc::new(Scripts::new(ScriptHost::of_this_program(&[SCRIPT_CHILD])?)))
 }
 
-/// The text of a definition with what it describes; a script is evaluated here, by a child that ends with it.
+/// The source of a definition. A script is evaluated by a child process that ends when this
+/// function returns.
 pub(crate) fn source(document: &Document) -> Result<Result<Source<'_>, Vec<Flaw>>, Failure> {
     let evaluated = async {
         let scripts = match document.form() {
-            // Without a sandbox the scripts in it are not looked at; everything else is.
+            // Without a sandbox, the scripts inside a text are not checked; everything else is.
             Form::Text => scripts().ok(),
             Form::Script => Some(scripts()?),
         };
@@ -30,7 +32,7 @@ pub(crate) fn source(document: &Document) -> Result<Result<Source<'_>, Vec<Flaw>
     runtime.block_on(evaluated)
 }
 
-/// The same, evaluated by these.
+/// Like [`source`], with this pool of children.
 pub(crate) async fn source_by<'d>(
     document: &'d Document,
     scripts: Option<&Scripts>,

@@ -1,4 +1,4 @@
-//! The care of a store: `punctual doctor`, `punctual backup`.
+//! Maintenance of a store: `punctual doctor` and `punctual backup`.
 
 use std::io::Write;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::place::{Place, Shared};
 use crate::terminal::{Cell, DIM, NOTE, OFF, columns};
 use crate::validate::counted;
 
-/// Why a store cannot be used.
+/// Why a store file cannot be used, with a remedy.
 pub(crate) fn failure(path: &Path, failure: &store::Failure) -> Failure {
     let remedy: &str = match failure {
         store::Failure::InUse(_) | store::Failure::Gone(_) => {
@@ -52,7 +52,7 @@ fn check_file(path: &Path, zones: Zones, repair: bool) -> Result<Vec<Finding>, F
                 path.display()
             )));
         }
-        // What is so damaged that it cannot be opened is still looked at, as far as that goes.
+        // A file that is too damaged to be opened is still checked as far as possible.
         Err(store::Failure::Damaged(why)) => {
             let mut found = store::check_damaged_file(path);
             let message = format!(
@@ -70,7 +70,7 @@ fn check_file(path: &Path, zones: Zones, repair: bool) -> Result<Vec<Finding>, F
     found.map_err(|why| failure(path, &why))
 }
 
-/// Nodes may be running meanwhile.
+/// Checks a shared store. Nodes may be running meanwhile.
 fn check_shared(shared: &Shared, zones: Zones, repair: bool) -> Result<Vec<Finding>, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -139,7 +139,7 @@ pub(crate) fn backup(args: &BackupArgs, out: &mut dyn Write) -> Result<(), Failu
     Ok(writeln!(out, "{}: {} KiB, a copy of {}", args.to.display(), bytes / 1024, from.display())?)
 }
 
-/// A store that has to be there already: nothing is made by looking at it.
+/// Checks that the store exists, because opening a missing file would create it.
 pub(crate) fn existing(path: &Path) -> Result<(), Failure> {
     if path.is_file() {
         return Ok(());

@@ -1,21 +1,21 @@
-//! What people see: columns, and colour where the terminal shows it.
+//! Terminal output: columns, and colour where the terminal supports it.
 
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
 use jiff::SignedDuration;
 
-/// For what matters most.
+/// For the most important text.
 pub(crate) const BOLD: Style = Style::new().bold();
-/// For what is there but not wanted now.
+/// For secondary text.
 pub(crate) const DIM: Style = Style::new().dimmed();
-/// For days off.
+/// For days off and failures.
 pub(crate) const OFF: Style = AnsiColor::Red.on_default();
-/// What is new.
+/// For additions.
 pub(crate) const ADDED: Style = AnsiColor::Green.on_default();
-/// For things that happen otherwise than one might think.
+/// For notes about something unexpected.
 pub(crate) const NOTE: Style = AnsiColor::Yellow.on_default();
-/// For today.
+/// For the current day in a calendar.
 pub(crate) const TODAY: Style = Style::new().invert();
 
 /// A piece of text with a style.
@@ -25,17 +25,17 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// Plain text.
+    /// A cell without a style.
     pub(crate) fn plain(text: impl Into<String>) -> Cell {
         Cell::styled(text, Style::new())
     }
 
-    /// Styled text.
+    /// A cell with a style.
     pub(crate) fn styled(text: impl Into<String>, style: Style) -> Cell {
         Cell { text: text.into(), style }
     }
 
-    /// Whether there is nothing to see.
+    /// Whether the text is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
@@ -44,14 +44,14 @@ impl Cell {
         self.text.chars().count()
     }
 
-    /// The text in its style, filled up to a width.
+    /// The text in its style, padded to a width.
     pub(crate) fn paint(&self, width: usize) -> String {
         let fill = " ".repeat(width.saturating_sub(self.width()));
         format!("{}{}{}{fill}", self.style, self.text, self.style.render_reset())
     }
 }
 
-/// Rows with their cells below each other, two blanks between.
+/// Aligns cells in columns, separated by two blanks.
 pub(crate) fn columns(rows: &[Vec<Cell>]) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |at: usize| rows.iter().filter_map(|row| row.get(at)).map(Cell::width).max();
@@ -61,7 +61,7 @@ pub(crate) fn columns(rows: &[Vec<Cell>]) -> String {
         let last = row.iter().rposition(|cell| !cell.text.is_empty()).map_or(0, |at| at + 1);
         let mut line = String::from("  ");
         for (at, cell) in row.iter().take(last).enumerate() {
-            // The last cell is not filled up: no blanks at line ends.
+            // The last cell is not padded, so that lines have no trailing blanks.
             let fill = if at + 1 == last { 0 } else { widths[at] + 2 };
             line.push_str(&cell.paint(fill));
         }
@@ -70,7 +70,7 @@ pub(crate) fn columns(rows: &[Vec<Cell>]) -> String {
     text
 }
 
-/// A length of time in its two largest units: `1m 5s`, `2d 3h`; `340ms`.
+/// Formats a duration in its two largest units: `1m 5s`, `2d 3h`; `340ms`.
 pub(crate) fn duration(length: SignedDuration) -> String {
     let seconds = length.as_secs();
     let two = |size: i64, unit: &str, below: i64, small: &str| match seconds % size / below {

@@ -1,4 +1,4 @@
-//! `punctual tour`: a short tour of what is due when.
+//! `punctual tour`: runs example commands that show when things are due.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use crate::args::{Cli, Command};
 use crate::failure::Failure;
 use crate::terminal::{BOLD, DIM};
 
-/// Each stop: what it shows, and the command anyone can type for it.
+/// The stops of the tour: what each shows, and its command.
 const STOPS: [(&str, &[&str]); 6] = [
     (
         "Nine o'clock on working days in Munich: weekends and Bavarian holidays are left out",
@@ -60,7 +60,7 @@ const STOPS: [(&str, &[&str]); 6] = [
     ("This year in Bavaria", &["calendar", "show", "DE-BY", "--year", "--tz", "Europe/Berlin"]),
 ];
 
-/// Runs the tour.
+/// Runs `punctual tour`.
 pub(crate) fn run(zones: &Zones, out: &mut dyn Write) -> Result<(), Failure> {
     for (title, words) in STOPS {
         writeln!(out, "{BOLD}{title}{BOLD:#}")?;

@@ -1,4 +1,4 @@
-//! `punctual validate`: everything that is wrong with definitions, without a node.
+//! `punctual validate`: reports every mistake in definitions, without a node.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::scripts;
 use crate::terminal::NOTE;
 
-/// Runs the command.
+/// Runs `punctual validate`.
 pub(crate) fn run(args: &ValidateArgs, zones: &Zones, out: &mut dyn Write) -> Result<(), Failure> {
     let calendars = match &args.calendars {
         Some(path) => load::calendars(path, zones, None)?,
@@ -52,24 +52,23 @@ pub(crate) fn run(args: &ValidateArgs, zones: &Zones, out: &mut dyn Write) -> Re
 
 /// Checks definitions against zones and calendars.
 pub(crate) struct Checker<'a> {
-    /// The zone database.
     pub(crate) zones: &'a Zones,
-    /// Calendars from outside, by id.
+    /// Calendars that definitions may refer to, by id.
     pub(crate) calendars: HashMap<String, Calendar>,
 }
 
-/// What came of a definition.
+/// The result of checking a definition.
 pub(crate) struct Checked {
-    /// What it means, if nothing is wrong.
+    /// The definition, if it has no mistakes.
     pub(crate) definition: Option<Definition>,
-    /// What is wrong.
+    /// Mistakes.
     pub(crate) flaws: Vec<Flaw>,
-    /// What may surprise.
+    /// Warnings: valid, but perhaps unexpected.
     pub(crate) warnings: Vec<Flaw>,
 }
 
 impl Checker<'_> {
-    /// Reads one definition.
+    /// Checks one definition.
     pub(crate) fn check(&self, document: &Document) -> Result<Checked, Failure> {
         let find = |id: &str| self.calendars.get(id).cloned();
         let context = ReadContext { zones: self.zones, now: clock::now(), known_calendar: &find };
@@ -108,7 +107,7 @@ fn flaw_json(flaw: &Flaw) -> Value {
     })
 }
 
-/// `file:line:column: message`, the line, a caret, a remedy.
+/// Formats a mistake as `file:line:column: message`, the line, a caret, a remedy.
 pub(crate) fn placed(document: &Document, flaw: &Flaw) -> String {
     match flaw.line {
         0 => format!("{}: {flaw}", document.name),
@@ -116,13 +115,13 @@ pub(crate) fn placed(document: &Document, flaw: &Flaw) -> String {
     }
 }
 
-/// `1 definition`, `3 definitions`.
+/// Formats a count: `1 definition`, `3 definitions`.
 pub(crate) fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Whether a file of a folder holds a definition, by its name. A link to a file that is not there is one that cannot be
-/// read; those that editors leave as locks have a name that is hidden.
+/// Whether a file of a folder holds a definition, by its name. A broken link counts as a file that
+/// cannot be read, unless its name is hidden, as those of editors' lock files are.
 pub(crate) fn is_definition(path: &Path) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str());
     let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));

@@ -1,5 +1,5 @@
-//! Which zone database is used: a folder named by `PUNCTUAL_TZDIR`, else the newer of the bundled
-//! one and the host's.
+//! Chooses the zone database: the folder named by `PUNCTUAL_TZDIR`, or else the newer of the
+//! bundled database and the host's.
 
 use std::env;
 use std::fs;
@@ -10,10 +10,10 @@ use calendar::{ZoneSource, Zones};
 use crate::failure::Failure;
 
 const HOST_FOLDER: &str = "/usr/share/zoneinfo";
-/// A compiled zone is a few kilobytes; a larger file is something else.
+/// A compiled zone has a few kilobytes; a larger file is something else.
 const FILE_LIMIT: u64 = 256 * 1024;
 
-/// The database to use.
+/// The zone database to use.
 pub(crate) fn zones() -> Result<Zones, Failure> {
     if let Some(folder) = env::var_os("PUNCTUAL_TZDIR") {
         let folder = Folder::open(Path::new(&folder)).ok_or_else(|| {
@@ -27,7 +27,7 @@ pub(crate) fn zones() -> Result<Zones, Failure> {
     }
     let bundled = Zones::bundled();
     match Folder::open(Path::new(HOST_FOLDER)) {
-        // Releases are named by year and letter, so that their order is that of the text.
+        // Releases are named by year and letter, so comparing the texts compares the releases.
         Some(host) if host.version.as_str() > bundled.version() && host.version != UNKNOWN => {
             Ok(Zones::from_source(host))
         }
@@ -37,7 +37,7 @@ pub(crate) fn zones() -> Result<Zones, Failure> {
 
 const UNKNOWN: &str = "unknown";
 
-/// A folder of TZif files as `zic` and distributions make them.
+/// A folder of TZif files, as `zic` and distributions create it.
 struct Folder {
     root: PathBuf,
     origin: String,
@@ -55,7 +55,8 @@ impl Folder {
     }
 }
 
-/// `tzdata.zi` begins with `# version 2025b`; some systems have a file `+VERSION`.
+/// The release of a database: `tzdata.zi` begins with `# version 2025b`; some systems have a file
+/// `+VERSION`.
 fn version(root: &Path) -> Option<String> {
     if let Ok(text) = fs::read_to_string(root.join("+VERSION")) {
         return Some(text.trim().to_owned());
@@ -74,7 +75,8 @@ impl ZoneSource for Folder {
     }
 
     fn tzif(&self, name: &str) -> Option<Vec<u8>> {
-        // The name has been checked: plain parts, none of them empty or leading out of the folder.
+        // The name has been checked: it has only plain, non-empty parts, so it cannot leave the
+        // folder.
         let path = self.root.join(name);
         let is_zone = fs::metadata(&path).is_ok_and(|m| m.is_file() && m.len() <= FILE_LIMIT);
         fs::read(path).ok().filter(|bytes| is_zone && bytes.starts_with(b"TZif"))

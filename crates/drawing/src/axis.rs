@@ -1,4 +1,4 @@
-//! Scales: round numbers along an axis, for time of day, for durations and for counts.
+//! Scales: round values along an axis, for time of day, durations and counts.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
@@ -6,22 +6,22 @@ use jiff::tz::Offset;
 
 use crate::text::{NOTE_SIZE, width};
 
-/// How instants are shown: which offset the wall clock has then, and what an instant is called.
+/// How instants are shown: the offset of the wall clock, and the text of an instant.
 #[derive(Clone, Copy)]
 pub struct Wall<'a> {
-    /// The offset of the zone at an instant; what is round is round on that clock.
+    /// The zone's offset at an instant. Round times are round on that wall clock.
     pub offset: &'a dyn Fn(Timestamp) -> Offset,
-    /// An instant in full, for sentences. Labels of an axis are shorter, and made here.
+    /// The full text of an instant, for sentences. The labels of an axis are shorter and made here.
     pub words: &'a dyn Fn(Timestamp) -> String,
 }
 
 impl Wall<'_> {
-    /// What the wall clock shows, in milliseconds.
+    /// The wall-clock time of an instant, in milliseconds.
     fn shown(&self, at: Timestamp) -> i64 {
         at.as_millisecond() + i64::from((self.offset)(at).seconds()) * 1000
     }
 
-    /// The instant at which the wall clock shows this.
+    /// The instant of a wall-clock time.
     fn instant(&self, shown: i64) -> Option<Timestamp> {
         let back = |near: Timestamp| {
             let offset = i64::from((self.offset)(near).seconds()) * 1000;
@@ -31,7 +31,7 @@ impl Wall<'_> {
     }
 }
 
-/// A stretch of time that fills the width of a drawing.
+/// The range of time that fills the width of a drawing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Span {
     start: i64,
@@ -39,13 +39,13 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// From the first instant to the last, never empty.
+    /// The range from the first instant to the last; never empty.
     pub(crate) fn new(start: Timestamp, end: Timestamp) -> Span {
         let (start, end) = (start.as_millisecond(), end.as_millisecond());
         Span { start, end: end.max(start + 1) }
     }
 
-    /// All of these, with a little room at both ends.
+    /// A range around all of these instants, with a little room at both ends.
     pub(crate) fn around(instants: impl Iterator<Item = Timestamp>) -> Span {
         let millis = instants.map(Timestamp::as_millisecond);
         let (start, end) =
@@ -57,13 +57,13 @@ impl Span {
         Span { start: start - room, end: end + room }
     }
 
-    /// With a little room at both ends, for marks that have a width.
+    /// The range with a little room at both ends, for marks that have a width.
     pub(crate) fn widened(self) -> Span {
         let room = (self.end - self.start) / 60;
         Span { start: self.start - room, end: self.end + room }
     }
 
-    /// Where an instant is, from 0 to 1; what lies outside is at the edge.
+    /// The position of an instant, from 0 to 1. Instants outside are at the edge.
     pub(crate) fn place(&self, at: Timestamp) -> f64 {
         let far = (at.as_millisecond() - self.start) as f64 / (self.end - self.start) as f64;
         far.clamp(0.0, 1.0)
@@ -74,14 +74,14 @@ impl Span {
     }
 }
 
-/// A place on a time axis.
+/// A labelled position on a time axis.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Notch {
     pub(crate) place: f64,
     pub(crate) label: String,
-    /// What the label leaves out, the first time and whenever it changes: the day, or the year.
+    /// The day or year that the label leaves out, given the first time and whenever it changes.
     pub(crate) context: Option<String>,
-    /// Which part of the label is at the place: `start`, `middle` or `end`.
+    /// Which part of the label is at the position: `start`, `middle` or `end`.
     pub(crate) anchor: &'static str,
 }
 
@@ -96,7 +96,7 @@ const SECOND: i64 = 1000;
 const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
-/// Weeks begin on Mondays: the first one after the epoch, which was a Thursday.
+/// Weeks begin on Monday. This is the first one after the epoch, which was a Thursday.
 const FIRST_MONDAY: i64 = 4 * DAY;
 
 const ROUND_TIMES: [i64; 30] = [
@@ -166,7 +166,7 @@ impl Step {
         Some(shown.strftime(format).to_string())
     }
 
-    /// What the wall clock shows at the first notch at or after `shown`.
+    /// The wall-clock time of the first notch at or after `shown`.
     fn first(self, shown: i64) -> Option<i64> {
         match self {
             Step::Millis(step) => {
@@ -193,16 +193,16 @@ fn month_start(months: i64) -> Option<i64> {
     Some(Offset::UTC.to_timestamp(date).ok()?.as_millisecond())
 }
 
-/// Round times along a span, as many as have room for their labels.
+/// Round times along a range, as many as have room for their labels.
 pub(crate) fn time_notches(span: Span, wall: Wall<'_>, room: f64) -> Vec<Notch> {
     let is_near = |step: &Step| (span.end - span.start) / step.millis() < MOST_NOTCHES;
     let laid = Step::every().filter(is_near).map(|step| notches_of(step, span, wall, room));
     laid.into_iter().find(|notches| have_room(notches, room)).unwrap_or_default()
 }
 
-/// More are never looked at: not even the shortest labels would have room.
+/// The most notches that are tried: with more, not even the shortest labels would have room.
 const MOST_NOTCHES: i64 = 40;
-/// Between two labels, in pixels.
+/// The space between two labels, in pixels.
 const LABEL_GAP: f64 = 8.0;
 
 fn notches_of(step: Step, span: Span, wall: Wall<'_>, room: f64) -> Vec<Notch> {
@@ -216,7 +216,7 @@ fn notches_of(step: Step, span: Span, wall: Wall<'_>, room: f64) -> Vec<Notch> {
             break;
         }
         next = step.first(shown + 1);
-        // Where the wall clock is set back, some of what it shows is shown twice.
+        // Where the wall clock is set back, it shows some times twice.
         let (true, Some(date)) = (span.contains(at) && last < Some(at), date_time(shown)) else {
             continue;
         };
@@ -230,13 +230,13 @@ fn notches_of(step: Step, span: Span, wall: Wall<'_>, room: f64) -> Vec<Notch> {
     notches
 }
 
-/// Whether no label runs into the next one where the drawing is `room` wide.
+/// Whether no label overlaps the next one in a drawing `room` pixels wide.
 fn have_room(notches: &[Notch], room: f64) -> bool {
     notches.windows(2).all(|pair| pair[0].reach(room).1 + LABEL_GAP <= pair[1].reach(room).0)
 }
 
 impl Notch {
-    /// With its label in the middle, if that is not outside of a drawing of that width.
+    /// Centres the label at the position, unless it would leave a drawing of that width.
     fn new(place: f64, label: String, context: Option<String>, room: f64) -> Notch {
         let mut notch = Notch { place, label, context, anchor: "middle" };
         let (from, to) = notch.reach(room);
@@ -248,7 +248,7 @@ impl Notch {
         notch
     }
 
-    /// From where to where its label goes.
+    /// The horizontal extent of the label.
     fn reach(&self, room: f64) -> (f64, f64) {
         let context = self.context.as_deref().unwrap_or_default();
         let wide = width(&self.label, NOTE_SIZE).max(width(context, NOTE_SIZE));
@@ -261,28 +261,28 @@ impl Notch {
     }
 }
 
-/// A scale for values from zero, or from the least of them where they differ by much.
+/// A scale for values from zero, or, if they differ by much, from the least of them.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Scale {
     least: f64,
     most: f64,
     is_log: bool,
-    /// Round values, from the least to the greatest.
+    /// Round values, ascending.
     pub(crate) marks: Vec<f64>,
 }
 
-/// A range of values that is wider than this is shown by its powers.
+/// A wider range of values than this is shown on a logarithmic scale.
 const LINEAR_RANGE: f64 = 100.0;
 
 impl Scale {
-    /// For counts: whole numbers.
+    /// A scale for counts, with whole numbers.
     pub(crate) fn counts(most: usize) -> Scale {
         let most = most.max(1) as f64;
         let steps = (0..18).flat_map(|power| [1.0, 2.0, 5.0].map(|n| n * 10_f64.powi(power)));
         Scale::linear(most, steps.into_iter())
     }
 
-    /// For durations in milliseconds.
+    /// A scale for durations in milliseconds.
     pub(crate) fn durations(values: impl Iterator<Item = f64> + Clone) -> Scale {
         let most = values.clone().fold(1.0, f64::max);
         let least = values.filter(|&value| value > 0.0).fold(most, f64::min).max(1.0);
@@ -324,7 +324,7 @@ impl Scale {
         Scale { least: powers[first], most, is_log: true, marks }
     }
 
-    /// Where a value is, from 0 to 1.
+    /// The position of a value, from 0 to 1.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let far = if self.is_log {
             (value.max(self.least) / self.least).ln() / (self.most / self.least).ln()
@@ -335,7 +335,7 @@ impl Scale {
     }
 }
 
-/// A duration in a sentence, where nothing has a unit too.
+/// A duration for sentences, in which zero has a unit too.
 pub(crate) fn length_words(millis: f64) -> String {
     if millis == 0.0 { "0 ms".to_owned() } else { duration_words(millis) }
 }

@@ -1,4 +1,4 @@
-//! Small drawings for one line of text: how near a deadline is, and how full something is.
+//! Small drawings for one line of text: a bar towards a deadline, and a meter of used capacity.
 
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -7,23 +7,20 @@ use crate::axis::{Span, Wall};
 use crate::frame;
 use crate::text::{Num, Percent, counted};
 
-/// From a start to a due time, with what comes between.
+/// A bar from a start to a due time, with warnings in between.
 pub struct DeadlineBar<'a> {
-    /// What is due: "Approval".
+    /// The name of what is due: "Approval".
     pub title: String,
-    /// When it began.
     pub start: Timestamp,
-    /// When it has to be done.
     pub due: Timestamp,
-    /// Warnings before it, with their names.
+    /// The times of warnings before the due time, with their names.
     pub warnings: Vec<(Timestamp, String)>,
-    /// When it ended, or now: how far the bar is filled.
+    /// The end, or now: how far the bar is filled.
     pub until: Timestamp,
-    /// Whether it is over. If not, `until` is now.
+    /// Whether it has ended. If not, `until` is now.
     pub is_over: bool,
     /// A class for its state, such as `is-warn`.
     pub state: String,
-    /// How instants are shown.
     pub wall: Wall<'a>,
 }
 
@@ -31,11 +28,11 @@ const HEIGHT: f64 = 20.0;
 const TRACK: f64 = 8.0;
 
 impl DeadlineBar<'_> {
-    /// The drawing: as wide as it may be, one line high.
+    /// Draws the bar: as wide as the page allows, one line high.
     pub fn draw(&self) -> Markup {
         let last = self.due.max(self.until).max(self.start);
         let span = Span::new(self.start, last);
-        // Room for half of a line at both ends.
+        // Leaves room for half of a line's width at both ends.
         let place = |at: Timestamp| 0.01 + span.place(at) * 0.98;
         let (start, until, due) = (place(self.start), place(self.until), place(self.due));
         let top = Num((HEIGHT - TRACK) / 2.0);
@@ -91,20 +88,18 @@ impl DeadlineBar<'_> {
     }
 }
 
-/// How much of something is used.
+/// How much of a capacity is used.
 pub struct Meter {
-    /// What it measures: "Places".
+    /// The name of the capacity: "Slots".
     pub title: String,
-    /// How much is used.
     pub used: u64,
-    /// How much there is.
     pub capacity: u64,
     /// A class for its state, such as `is-ok`.
     pub state: String,
 }
 
 impl Meter {
-    /// The drawing: a short bar with its numbers beside it.
+    /// Draws a short bar with its numbers beside it.
     pub fn draw(&self) -> Markup {
         let share = match (self.used, self.capacity) {
             (0, _) => 0.0,

@@ -1,40 +1,37 @@
-//! Days of a month or of a year, as tables: weeks are rows and begin on Monday.
+//! The days of a month or a year as tables: weeks are rows and begin on Monday.
 //!
-//! The month fills the width it has; the year puts its twelve months side by side and lets them
-//! wrap.
+//! A month fills the width of the page. A year has its twelve months side by side and wraps them.
 
 use std::collections::BTreeMap;
 
 use jiff::civil::{Date, Weekday};
 use maud::{Markup, html};
 
-/// What there is to say of a day. Days of which nothing is said are drawn too.
+/// A day with its contents. Days without contents are drawn too.
 #[derive(Clone, Debug)]
 pub struct Day {
-    /// Which one.
     pub date: Date,
     /// Classes, such as `day-working`, `day-holiday`, `day-weekend`, `day-today`.
     pub classes: Vec<String>,
-    /// What happens on it. In a month, the first few are written out.
+    /// What happens on the day. A month shows the first few by name.
     pub marks: Vec<DayMark>,
-    /// Where its number leads.
+    /// The target of its number's link.
     pub href: Option<String>,
-    /// What it is: "Ascension Day". Written in a month, and said of a year.
+    /// The name of the day: "Ascension Day". A month shows it; a year has it as a description.
     pub title: Option<String>,
 }
 
-/// Something on a day.
+/// Something that happens on a day.
 #[derive(Clone, Debug)]
 pub struct DayMark {
-    /// What.
     pub label: String,
-    /// A class, such as `is-ok`.
+    /// A class for its state, such as `is-ok`.
     pub state: String,
-    /// Where it leads.
+    /// The target of its link.
     pub href: Option<String>,
 }
 
-/// How many marks of a day are written out.
+/// How many marks of a day are shown by name.
 const WRITTEN: usize = 3;
 
 const WEEKDAYS: [(&str, &str); 7] = [
@@ -47,7 +44,7 @@ const WEEKDAYS: [(&str, &str); 7] = [
     ("Su", "Sunday"),
 ];
 
-/// The month that a date lies in.
+/// Draws the month that contains a date.
 pub fn month(of: Date, days: &[Day]) -> Markup {
     let days = by_date(days);
     html! {
@@ -55,7 +52,7 @@ pub fn month(of: Date, days: &[Day]) -> Markup {
     }
 }
 
-/// The twelve months of a year.
+/// Draws the twelve months of a year.
 pub fn year(year: i16, days: &[Day]) -> Markup {
     let days = by_date(days);
     let months = (1..=12).filter_map(|month| Date::new(year, month, 1).ok());
@@ -108,7 +105,7 @@ fn table(of: Date, days: &BTreeMap<Date, &Day>, form: Form) -> Markup {
     }
 }
 
-/// The weeks of a month, each from Monday to Sunday; what lies in another month is missing.
+/// The weeks of a month, each from Monday to Sunday; days of other months are `None`.
 fn weeks(of: Date) -> Vec<[Option<Date>; 7]> {
     let mut weeks = Vec::new();
     let mut week = [None; 7];
@@ -148,7 +145,7 @@ fn cell(date: Date, day: Option<&Day>, form: Form) -> Markup {
     }
 }
 
-/// What a small day says of itself: its title, and how much happens on it.
+/// The description of a day in a year: its title, and how much happens.
 fn said(day: &Day) -> Option<String> {
     let marks = match day.marks.as_slice() {
         [] => None,
@@ -177,7 +174,7 @@ fn written(day: &Day) -> Markup {
                     li class="day-more" { (day.marks.len() - WRITTEN) " more" }
                 }
             }
-            // Where there is no room for names: how many.
+            // Where there is no room for names, only the number is shown.
             span class="day-count" {
                 (day.marks.len())
                 span class="drawing-unseen" {

@@ -1,11 +1,11 @@
-//! What stands around a drawing: something to scroll in, and what is said where there is nothing.
+//! The frame around a drawing, and the text in place of an empty one.
 
 use maud::{Markup, html};
 
 use crate::axis::Notch;
 use crate::text::{Num, Percent};
 
-/// A frame that is scrolled to the side where the drawing is wider, by keyboard too.
+/// A frame that scrolls sideways if the drawing is wider, also by keyboard.
 pub(crate) fn scrolled(kind: &str, title: &str, inside: Markup) -> Markup {
     html! {
         div class={ "drawing drawing-" (kind) } role="region" aria-label=(title) tabindex="0" {
@@ -14,12 +14,12 @@ pub(crate) fn scrolled(kind: &str, title: &str, inside: Markup) -> Markup {
     }
 }
 
-/// A drawing that fits everywhere.
+/// A frame for a drawing that fits every page.
 pub(crate) fn plain(kind: &str, inside: Markup) -> Markup {
     html! { div class={ "drawing drawing-" (kind) } { (inside) } }
 }
 
-/// Nothing to draw, in words.
+/// A sentence in place of an empty drawing.
 pub(crate) fn empty(kind: &str, title: &str, sentence: &str) -> Markup {
     html! {
         div class={ "drawing drawing-" (kind) " drawing-empty" } role="note" aria-label=(title) {
@@ -28,12 +28,12 @@ pub(crate) fn empty(kind: &str, title: &str, sentence: &str) -> Markup {
     }
 }
 
-/// A link around something, if there is somewhere to go.
+/// Wraps something in a link, if there is a target.
 pub(crate) fn linked(href: Option<&str>, inside: Markup) -> Markup {
     html! { @if let Some(href) = href { a href=(href) { (inside) } } @else { (inside) } }
 }
 
-/// A time axis: labels below `top`, and a line through each of the stretches given.
+/// A time axis: labels below `top`, and a line through each of the vertical ranges.
 pub(crate) fn time_axis(notches: &[Notch], top: f64, stretches: &[(f64, f64)]) -> Markup {
     html! {
         g class="axis" aria-hidden="true" {
@@ -61,7 +61,7 @@ pub(crate) mod tests {
 
     use crate::axis::Wall;
 
-    /// An hour ahead of Greenwich, all year.
+    /// One hour ahead of UTC, all year.
     pub(crate) fn wall() -> Wall<'static> {
         Wall {
             offset: &|_| Offset::constant(1),
@@ -71,8 +71,8 @@ pub(crate) mod tests {
         }
     }
 
-    /// What has to be true of every drawing: it is well-formed, nothing in it is forbidden by a
-    /// strict policy, and no number in it is not one. Gives it with a line for each element.
+    /// Checks what must hold for every drawing: it is well-formed, a strict policy forbids nothing
+    /// in it, and every number is one. Returns the drawing with a line for each element.
     pub(crate) fn check(drawn: &Markup) -> String {
         let text = &drawn.0;
         for forbidden in

@@ -1,6 +1,6 @@
 //! Rows with bars over time: when each step and its attempts began and ended.
 //!
-//! Names keep a column of their own that stays in sight; the bars grow with the page and are
+//! Names have a column of their own that stays visible. The bars grow with the page and are
 //! scrolled where they have less than [`NARROWEST`] pixels.
 
 use std::fmt::Write;
@@ -12,62 +12,56 @@ use crate::axis::{Span, Wall, length_words, time_notches};
 use crate::frame;
 use crate::text::{NAME_SIZE, NOTE_SIZE, Num, Percent, counted, cut, width};
 
-/// Bars over time.
+/// A Gantt chart: rows with bars over time.
 pub struct Gantt<'a> {
-    /// What it shows: a sentence or a name.
+    /// The heading: a sentence or a name.
     pub title: String,
-    /// From top to bottom. More than [`ROWS`] are counted, not drawn.
+    /// The rows, from top to bottom. Rows beyond [`ROWS`] are counted and not drawn.
     pub rows: Vec<Row>,
-    /// Where bars without an end end, and a line.
+    /// The current time: a line, at which bars without an end stop.
     pub now: Option<Timestamp>,
     /// Lines across all rows.
     pub deadlines: Vec<Deadline>,
-    /// How instants are shown.
     pub wall: Wall<'a>,
 }
 
 /// A row: a step, or something below it.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
-    /// Its name.
     pub label: String,
-    /// How deep it stands below another: 0 for a step, 1 for its attempts or items.
+    /// The nesting depth: 0 for a step, 1 for its attempts or items.
     pub depth: usize,
-    /// Where its name leads.
+    /// The target of the name's link.
     pub href: Option<String>,
-    /// What happened in it.
     pub bars: Vec<Bar>,
 }
 
-/// A stretch of time in a row.
+/// A range of time in a row.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// When it began.
     pub start: Timestamp,
-    /// When it ended; without, it goes on until now.
+    /// `None` if it continues until now.
     pub end: Option<Timestamp>,
     /// A class for its state, such as `is-ok`.
     pub state: String,
-    /// What it is, for its title: "attempt 2, failed".
+    /// The description, for the title of the bar: "attempt 2, failed".
     pub label: String,
-    /// Where it leads.
+    /// The target of its link.
     pub href: Option<String>,
 }
 
-/// A point in time that matters to all rows.
+/// A point in time that concerns all rows.
 #[derive(Clone, Debug)]
 pub struct Deadline {
-    /// When.
     pub at: Timestamp,
-    /// What it is called.
     pub label: String,
-    /// A class, such as `is-warn`.
+    /// A class for its state, such as `is-warn`.
     pub state: String,
 }
 
-/// How many rows are drawn at most: about what anybody scrolls through.
+/// The most rows that are drawn: about as many as anybody scrolls through.
 pub const ROWS: usize = 500;
-/// The least width of the part with the bars, in pixels. The stylesheet says the same.
+/// The least width of the part with the bars, in pixels. The stylesheet contains the same number.
 pub const NARROWEST: f64 = 420.0;
 
 const ROW_HEIGHT: f64 = 24.0;
@@ -75,14 +69,14 @@ const BAR_HEIGHT: f64 = 12.0;
 const AXIS_HEIGHT: f64 = 32.0;
 const FLAG_HEIGHT: f64 = 16.0;
 const WIDEST_NAME: f64 = 160.0;
-/// Deadlines that are further away than this many times what is drawn are told below.
+/// Deadlines further away than this many times the drawn range are listed below the drawing.
 const FAR: i128 = 3;
 const INDENT: f64 = 14.0;
-/// What is shorter is drawn this wide, so that it is seen.
+/// The least width of a bar, so that short ones are visible.
 const THINNEST: f64 = 3.0;
 
 impl Gantt<'_> {
-    /// The drawing.
+    /// Draws the rows.
     pub fn draw(&self) -> Markup {
         let Some(extent) = self.extent() else {
             return frame::empty("gantt", &self.title, "Nothing has begun yet.");
@@ -127,7 +121,7 @@ impl Gantt<'_> {
         )
     }
 
-    /// From the first beginning to the last end, or now if something goes on.
+    /// The range from the first start to the last end, or to now if a bar has not ended.
     fn extent(&self) -> Option<(Timestamp, Timestamp)> {
         let bars = || self.shown().iter().flat_map(|row| &row.bars);
         let is_open = bars().any(|bar| bar.end.is_none());
@@ -137,7 +131,8 @@ impl Gantt<'_> {
         Some((starts().min()?, last))
     }
 
-    /// Deadlines that are drawn, and those so far away that the bars would vanish beside them.
+    /// The deadlines that are drawn, and those so far away that the bars would be too small beside
+    /// them.
     fn near_and_far(&self, (first, last): (Timestamp, Timestamp)) -> [Vec<&Deadline>; 2] {
         let length = last.duration_since(first).as_millis().max(1000);
         let mut sorted = [Vec::new(), Vec::new()];
@@ -163,7 +158,7 @@ impl Gantt<'_> {
         )
     }
 
-    /// Deadlines and now, with a line of the head for each label that has room there.
+    /// The flags of deadlines and now, each with a line of the head if its label has room there.
     fn flags<'d>(&self, deadlines: &[&'d Deadline], span: Span) -> Vec<Flag<'d>> {
         let now = self.now.filter(|&now| span.contains(now));
         let mut flags: Vec<Flag> = deadlines
@@ -200,7 +195,7 @@ impl Gantt<'_> {
         }
     }
 
-    /// How long a bar is, in words.
+    /// The duration of a bar, in words.
     fn length(&self, bar: &Bar) -> Option<String> {
         let length = bar.end.or(self.now)?.duration_since(bar.start);
         Some(length_words(length.as_millis().max(0) as f64))
@@ -245,7 +240,7 @@ impl Bar {
     }
 }
 
-/// How long the last bar of a row is, after it, or before it where there is no room after it.
+/// The duration of the last bar of a row, after the bar, or before it if there is no room.
 fn beside(words: &str, start: f64, end: f64, top: f64) -> Markup {
     let room = width(words, NOTE_SIZE) / NARROWEST + 0.03;
     let y = Num(top + ROW_HEIGHT / 2.0 + 4.0);
@@ -274,7 +269,7 @@ impl Flag<'_> {
         cut(self.label, NOTE_SIZE, 130.0)
     }
 
-    /// From where to where its label goes, in the narrowest drawing.
+    /// The horizontal extent of the label in the narrowest drawing.
     fn reach(&self) -> (f64, f64) {
         let wide = (width(&self.text(), NOTE_SIZE) + 10.0) / NARROWEST;
         if self.is_left() {
@@ -284,7 +279,7 @@ impl Flag<'_> {
         }
     }
 
-    /// Whether the label stands to the left of its line.
+    /// Whether the label is to the left of its line.
     fn is_left(&self) -> bool {
         self.place > 0.6
     }
@@ -315,7 +310,8 @@ fn names(rows: &[Row], top: f64, height: f64) -> Markup {
     let wide = rows.iter().map(name_width).fold(60.0, f64::max).min(WIDEST_NAME + 14.0);
     let has_links = rows.iter().any(|row| row.href.is_some());
     html! {
-        // Bars say the names of their rows: read out once is enough, unless there are links.
+        // Bars contain the names of their rows, so screen readers skip this column unless it has
+        // links.
         svg class="drawing-names" width=(Num(wide)) height=(Num(height))
             role=[has_links.then_some("list")] aria-hidden=[(!has_links).then_some("true")] {
             @for (number, row) in rows.iter().enumerate() {

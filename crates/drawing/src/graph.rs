@@ -1,8 +1,8 @@
-//! A graph, such as that of the steps of a workflow: boxes in layers, lines down, and lines back at
-//! the side.
+//! A graph, such as that of a workflow's steps: boxes in layers, lines down, and lines back at the
+//! side.
 //!
-//! Its letters keep their size, so it has a width of its own; where the page is narrower, it is
-//! scrolled inside of its frame.
+//! Letters keep their size, so a graph has its own width. Where the page is narrower, the graph
+//! scrolls inside its frame.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
@@ -13,44 +13,42 @@ use crate::frame;
 use crate::layers::{self, Course, Link, Placed, Point, Route, Size};
 use crate::text::{NAME_SIZE, NOTE_SIZE, Num, counted, cut, width};
 
-/// A graph as it is to be drawn.
+/// A graph to draw.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
-    /// What it is a graph of: a sentence or a name.
+    /// The heading: a sentence or a name.
     pub title: String,
-    /// The boxes, in the order they were declared in.
+    /// The boxes, in the order of their declaration.
     pub nodes: Vec<Node>,
-    /// The lines. One that names a node that is not there is left out, and the drawing says so.
+    /// The lines. A line that refers to a missing node is left out, and the drawing says so.
     pub edges: Vec<Edge>,
 }
 
 /// A box.
 #[derive(Clone, Debug, Default)]
 pub struct Node {
-    /// What edges call it. Of two with the same id, edges mean the first.
+    /// The id that edges refer to. Of two nodes with the same id, edges refer to the first.
     pub id: String,
-    /// What people call it.
+    /// The name for people.
     pub label: String,
-    /// What kind of thing it is, in small letters below.
+    /// The kind of node, in small letters below the name.
     pub kind: String,
     /// A class for its state, such as `is-ok`.
     pub state: Option<String>,
-    /// Where it leads.
+    /// The target of its link.
     pub href: Option<String>,
-    /// What else there is to say: shown beside the kind.
+    /// A remark, shown beside the kind.
     pub note: Option<String>,
 }
 
 /// A line from one box to another.
 #[derive(Clone, Debug, Default)]
 pub struct Edge {
-    /// The id of the node it begins at.
     pub from: String,
-    /// The id of the node it ends at.
     pub to: String,
-    /// What is written on it. Edges that agree in this and in both ends are drawn once.
+    /// The text on the line. Edges with the same label and ends are drawn once.
     pub label: Option<String>,
-    /// Whether it leads back on purpose. Other cycles are found.
+    /// Whether the edge leads back on purpose. Other cycles are detected.
     pub is_back: bool,
     /// A class for its state, such as `is-ok`.
     pub state: Option<String>,
@@ -64,14 +62,14 @@ const WIDEST_LABEL: f64 = 150.0;
 const BOX_HEIGHT: f64 = 46.0;
 const LABEL_HEIGHT: f64 = 16.0;
 const PADDING: f64 = 14.0;
-/// More lines than that are told by the boxes that they come from alone: a title for each would weigh more than the
-/// lines.
+/// With more lines than this, only the boxes describe where their lines come from: a title for each
+/// line would be larger than the lines themselves.
 const TOLD_LINES: usize = 100;
-/// Around everything, for lines that have a width.
+/// The margin around everything, for the width of lines.
 const MARGIN: f64 = 6.0;
 
 impl Graph {
-    /// The drawing.
+    /// Draws the graph.
     pub fn draw(&self) -> Markup {
         if self.nodes.is_empty() {
             return frame::empty("graph", &self.title, "There is nothing to draw.");
@@ -102,7 +100,8 @@ impl Graph {
                             @let next = self.next(number, &known);
                             (node.draw(sizes[number], placed.corners[number], &next))
                         }
-                        // Over everything else: a line may pass behind the label of another.
+                        // Labels are drawn last, because a line may pass behind the label of
+                        // another.
                         g aria-hidden="true" { (labels(&known, &placed)) }
                     }
                 }
@@ -111,7 +110,8 @@ impl Graph {
         )
     }
 
-    /// Edges with the numbers of their nodes, each once, and how many name a node that is not here.
+    /// The edges with the indexes of their nodes, each once, and how many edges refer to a missing
+    /// node.
     fn known_edges(&self) -> (Vec<(usize, usize, &Edge)>, usize) {
         let mut numbers = HashMap::new();
         for (number, node) in self.nodes.iter().enumerate() {
@@ -159,7 +159,7 @@ fn left_out_sentence(left_out: usize) -> String {
 }
 
 impl Node {
-    /// Kind and note in one line.
+    /// The kind and the note in one line.
     fn below(&self) -> String {
         match &self.note {
             Some(note) if self.kind.is_empty() => note.clone(),
@@ -257,7 +257,7 @@ fn labels(known: &[(usize, usize, &Edge)], placed: &Placed) -> Markup {
     }
 }
 
-/// A line with the arrow at its end, all of one stroke.
+/// A line with the arrow at its end, in a single stroke.
 fn line(route: &Route) -> String {
     let points = &route.points;
     let mut path = String::new();
@@ -276,7 +276,7 @@ fn line(route: &Route) -> String {
     path
 }
 
-/// Curves between layers, straight through them.
+/// Curves between layers, and straight lines through them.
 fn curves(points: &[Point], path: &mut String) {
     for (number, pair) in points.windows(2).enumerate() {
         let (from, to) = (pair[0], pair[1]);
@@ -290,7 +290,7 @@ fn curves(points: &[Point], path: &mut String) {
     }
 }
 
-/// Straight, with round corners.
+/// Straight lines with round corners.
 fn corners(points: &[Point], path: &mut String) {
     for three in points.windows(3) {
         let (before, at, after) = (three[0], three[1], three[2]);
@@ -308,7 +308,7 @@ fn corners(points: &[Point], path: &mut String) {
     }
 }
 
-/// From the end of a line back along both sides of it. Dashes begin anew with each side.
+/// The arrow: from the end of the line back along both sides. Dashes begin anew on each side.
 fn tip(route: &Route) -> &'static str {
     let [.., before, end] = route.points.as_slice() else { return "" };
     match route.course {
@@ -323,7 +323,7 @@ mod tests {
     use super::*;
     use crate::frame::tests::check;
 
-    /// A graph of a text such as `a>b b>c`.
+    /// Builds a graph from a text such as `a>b b>c`.
     fn graph(nodes: &str, edges: &str) -> Graph {
         let node = |id: &str| Node { id: id.to_owned(), label: id.to_owned(), ..Node::default() };
         let edge = |pair: &str| {

@@ -1,10 +1,9 @@
-//! Where the boxes of a graph go: in layers, so that every edge leads down, with few crossings.
+//! Lays out the boxes of a graph in layers, so that every edge leads down and few edges cross.
 //!
-//! The way of Sugiyama, in files: what closes a cycle is set aside and everything else gets a
-//! layer (here), the order inside of layers (`crossings.rs`), a column for each box (`columns.rs`,
-//! `narrow.rs`), and the lines between them (`routes.rs`). Parts that hang together are laid out
-//! alone and then put side by side. The same graph always gives the same drawing, and every loop is
-//! bounded.
+//! This is Sugiyama's method. This file sets aside edges that close a cycle and gives every box a
+//! layer; `crossings.rs` orders the boxes inside layers; `columns.rs` and `narrow.rs` give each box
+//! a column; `routes.rs` draws the lines. Connected parts of the graph are laid out separately and
+//! then put side by side. The same graph always gives the same drawing, and every loop is bounded.
 
 mod columns;
 mod crossings;
@@ -13,21 +12,22 @@ mod routes;
 
 use std::collections::VecDeque;
 
-/// How much room a box needs.
+/// The room that a box needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Size {
     pub(crate) width: f64,
     pub(crate) height: f64,
 }
 
-/// An edge between two boxes, by their numbers.
+/// An edge between two boxes, by their indexes.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     pub(crate) from: usize,
     pub(crate) to: usize,
-    /// The room its label needs.
+    /// The room that its label needs.
     pub(crate) label: Option<Size>,
-    /// Leads back on purpose: drawn at the side, and no reason to be in a lower layer.
+    /// Whether the edge leads back on purpose. Such an edge is drawn at the side and does not
+    /// affect layers.
     pub(crate) is_back: bool,
 }
 
@@ -37,10 +37,10 @@ pub(crate) struct Point {
     pub(crate) y: f64,
 }
 
-/// How a line is drawn through its points.
+/// The shape of a line through its points.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Course {
-    /// Curves from the first point to the second, straight to the third, and so on; ends downwards.
+    /// Curves from the first point to the second, straight to the third, and so on; ends downward.
     Down,
     /// Straight with round corners, around the boxes; ends to the left or right.
     Aside,
@@ -53,22 +53,22 @@ pub(crate) enum Course {
 pub(crate) struct Route {
     pub(crate) course: Course,
     pub(crate) points: Vec<Point>,
-    /// The middle of its label.
+    /// The centre of its label.
     pub(crate) label: Option<Point>,
 }
 
-/// A graph with a place for everything.
+/// A graph with its layout.
 #[derive(Clone, Debug)]
 pub(crate) struct Placed {
     pub(crate) size: Size,
     /// The upper left corner of each box.
     pub(crate) corners: Vec<Point>,
-    /// One for each link.
+    /// One route for each link.
     pub(crate) routes: Vec<Route>,
 }
 
 impl Placed {
-    /// To whole pixels: lines are sharper, and what is written of them is shorter.
+    /// Rounds to whole pixels, which makes lines sharper and the SVG shorter.
     pub(crate) fn round(&mut self) {
         let points = self.routes.iter_mut().flat_map(|route| &mut route.points);
         for point in self.corners.iter_mut().chain(points) {
@@ -78,7 +78,7 @@ impl Placed {
     }
 }
 
-/// Finds a place for boxes and links. Links name boxes that are there.
+/// Lays out boxes and links. Links must refer to existing boxes.
 pub(crate) fn place(sizes: &[Size], links: &[Link]) -> Placed {
     let is_back = backward(sizes.len(), links);
     let mut corners = vec![Point { x: 0.0, y: 0.0 }; sizes.len()];
@@ -113,7 +113,7 @@ pub(crate) fn place(sizes: &[Size], links: &[Link]) -> Placed {
     Placed { size: shelf.size(), corners, routes: drawn }
 }
 
-/// Which links lead back: those that say so, those that would close a cycle, and loops.
+/// Which links lead back: those marked so, those that would close a cycle, and loops.
 fn backward(count: usize, links: &[Link]) -> Vec<bool> {
     let mut is_back: Vec<bool> = links.iter().map(|l| l.is_back || l.from == l.to).collect();
     let mut leaving = vec![Vec::new(); count];
@@ -154,7 +154,7 @@ fn backward(count: usize, links: &[Link]) -> Vec<bool> {
     is_back
 }
 
-/// What hangs together, by any link, in the order of the first box of each.
+/// The connected parts of the graph, in the order of the first box of each.
 fn parts(count: usize, links: &[Link]) -> Vec<Vec<usize>> {
     let mut neighbours = vec![Vec::new(); count];
     for link in links {
@@ -185,17 +185,17 @@ fn parts(count: usize, links: &[Link]) -> Vec<Vec<usize>> {
     parts
 }
 
-/// What stands in a layer.
+/// What a spot in a layer holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stand {
     Box,
     /// The label of a link.
     Label,
-    /// A link on its way to a lower layer.
+    /// A link that passes to a lower layer.
     Bend,
 }
 
-/// One place in a layer, with the room it needs to both sides of its middle.
+/// One spot in a layer, with the room it needs on both sides of its centre.
 #[derive(Clone, Debug)]
 struct Spot {
     stand: Stand,
@@ -206,9 +206,9 @@ struct Spot {
     below: Vec<usize>,
 }
 
-/// A part of a graph in layers, where every link leads from one layer to the next.
+/// A part of a graph in layers, in which every link leads from one layer to the next.
 struct Layered {
-    /// Which boxes these are; their spots come first, in this order.
+    /// The boxes of this part. Their spots come first, in this order.
     members: Vec<usize>,
     spots: Vec<Spot>,
     layers: Vec<Vec<usize>>,
@@ -218,7 +218,7 @@ struct Layered {
     aside: Vec<(usize, usize, usize)>,
 }
 
-/// How far a loop goes out of its box.
+/// How far a loop extends from its box.
 const LOOP_REACH: f64 = 24.0;
 
 impl Layered {
@@ -257,10 +257,11 @@ impl Layered {
         layered
     }
 
-    /// Adds what stands between the ends of a link, one in each layer.
+    /// Adds the spots between the ends of a link, one in each layer.
     fn chain(&mut self, from: usize, to: usize, at: &[usize], label: Option<Size>) -> Vec<usize> {
         let mut chain = vec![from];
-        // As near to where the link begins as can be: it says which way is taken.
+        // The label is as near to the beginning of the link as possible, because it says which way
+        // is taken.
         for layer in at[from] + 1..at[to] {
             let spot = match label.filter(|_| layer == at[from] + 1) {
                 Some(size) => Spot::new(Stand::Label, size),
@@ -287,8 +288,8 @@ impl Spot {
     }
 }
 
-/// The layer of each: below everything that leads to it, and else as near as can be to what it
-/// leads to. Spans are (from, to, how many layers at least).
+/// The layer of each box: below everything that leads to it, and otherwise as near as possible to
+/// what it leads to. Spans are (from, to, least number of layers).
 fn heights(count: usize, spans: &[(usize, usize, usize)]) -> Vec<usize> {
     let mut leaving = vec![Vec::new(); count];
     let mut waits_for = vec![0; count];
@@ -310,7 +311,7 @@ fn heights(count: usize, spans: &[(usize, usize, usize)]) -> Vec<usize> {
             }
         }
     }
-    // What more links leave than enter gets shorter lines further down.
+    // Boxes with more leaving than entering links move down, which makes their lines shorter.
     for &at in order.iter().rev().filter(|&&at| leaving[at].len() > entering[at]) {
         if let Some(lowest) = leaving[at].iter().map(|&(to, span)| height[to] - span).min() {
             height[at] = height[at].max(lowest);

@@ -1,6 +1,6 @@
-//! Durations over time: a dot for each run, with the median and what 95 in 100 stay below.
+//! Durations over time: a dot for each run, with the median and the 95th percentile.
 //!
-//! Grows with the page, and is scrolled where it has less than [`NARROWEST`] pixels.
+//! The drawing grows with the page, and is scrolled where it has less than [`NARROWEST`] pixels.
 
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
@@ -11,39 +11,37 @@ use crate::text::{NOTE_SIZE, Num, Percent, counted, width};
 
 /// Durations over time.
 pub struct Series<'a> {
-    /// What they are: "How long it took".
+    /// The heading: "How long it took".
     pub title: String,
-    /// What one of them is called, and many: "run", "runs".
+    /// The noun for one and for several: "run", "runs".
     pub noun: (&'a str, &'a str),
-    /// In any order.
+    /// The durations, in any order.
     pub dots: Vec<Dot>,
-    /// How instants are shown.
     pub wall: Wall<'a>,
 }
 
-/// One duration.
+/// A duration at a point in time, drawn as a dot.
 #[derive(Clone, Debug)]
 pub struct Dot {
-    /// When it was.
     pub at: Timestamp,
-    /// How long it was. Where the scale has powers, what is less than its least stands at its foot.
+    /// On a logarithmic scale, a value below the least is drawn at the bottom.
     pub length: SignedDuration,
-    /// A class, such as `is-ok`.
+    /// A class for its state, such as `is-ok`.
     pub state: String,
-    /// What became of it, for its title.
+    /// The outcome, for the title of the dot.
     pub label: String,
-    /// Where it leads.
+    /// The target of its link.
     pub href: Option<String>,
 }
 
-/// The least width of the part with the dots, in pixels. The stylesheet says the same.
+/// The least width of the part with the dots, in pixels. The stylesheet contains the same number.
 pub const NARROWEST: f64 = 260.0;
 
 const TOP: f64 = 8.0;
 const HEIGHT: f64 = 150.0;
 const AXIS_HEIGHT: f64 = 34.0;
 
-/// What is told of all of them.
+/// Statistics of all durations.
 struct Summary {
     median: f64,
     most_below: f64,
@@ -51,7 +49,7 @@ struct Summary {
 }
 
 impl Series<'_> {
-    /// The drawing.
+    /// Draws the durations.
     pub fn draw(&self) -> Markup {
         if self.dots.is_empty() {
             return frame::empty("series", &self.title, "There is nothing to measure yet.");

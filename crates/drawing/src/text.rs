@@ -1,24 +1,24 @@
-//! Text in drawings: how wide it is, roughly, and how it is cut to fit.
+//! Text in drawings: estimates its width, and cuts it to fit.
 //!
 //! A server has no fonts. Widths are estimated for a common sans-serif face, rather too wide than
-//! too narrow, so that what fits here fits on the page.
+//! too narrow, so that text that fits here fits on the page.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use maud::Render;
 
-/// The size of names and labels, in pixels. The stylesheet says the same.
+/// The size of names and labels, in pixels. The stylesheet contains the same number.
 pub(crate) const NAME_SIZE: f64 = 13.0;
-/// The size of everything that stands beside a name: kinds, notes, scales.
+/// The size of all other text: kinds, notes, scales.
 pub(crate) const NOTE_SIZE: f64 = 11.0;
 
-/// How wide a text is at a size, in pixels.
+/// The width of a text at a size, in pixels.
 pub(crate) fn width(text: &str, size: f64) -> f64 {
     text.chars().map(advance).sum::<f64>() * size
 }
 
-/// The text, or as much of its beginning as fits, with `…` after it.
+/// The text, or as much of its beginning as fits, followed by `…`.
 pub(crate) fn cut(text: &str, size: f64, limit: f64) -> Cow<'_, str> {
     if width(text, size) <= limit {
         return Cow::Borrowed(text);
@@ -37,7 +37,7 @@ pub(crate) fn cut(text: &str, size: f64, limit: f64) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
-/// How far a letter moves the pen, as a part of the size.
+/// The width of a letter, relative to the size.
 fn advance(letter: char) -> f64 {
     match letter {
         'i' | 'j' | 'l' | 't' | 'f' | 'r' | 'I' | ' ' | '.' | ',' | ':' | ';' | '|' | '!'
@@ -45,7 +45,7 @@ fn advance(letter: char) -> f64 {
         'm' | 'w' | 'M' | 'W' | '@' | '%' | '…' | '—' => 0.96,
         'A'..='Z' | '&' | '<' | '>' | '+' | '=' | '~' => 0.74,
         '\u{300}'..='\u{36f}' | '\u{200b}'..='\u{200f}' | '\u{fe00}'..='\u{fe0f}' => 0.0,
-        // Scripts and symbols that are as wide as they are high.
+        // Scripts and symbols whose letters are as wide as high.
         '\u{1100}'..='\u{11ff}' | '\u{2190}'..='\u{2bff}' | '\u{2e80}'.. => 1.1,
         _ => 0.6,
     }
@@ -56,7 +56,7 @@ pub(crate) fn counted(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// A coordinate: at most two decimals, and none that are zero.
+/// A coordinate: at most two decimals, without trailing zeros.
 #[derive(Clone, Copy)]
 pub(crate) struct Num(pub(crate) f64);
 
@@ -80,8 +80,8 @@ impl Render for Num {
     }
 }
 
-/// A place between 0 and 1 as a percentage of the width, so that a drawing grows with its page
-/// while its letters stay as they are.
+/// A position between 0 and 1 as a percentage of the width, so that a drawing grows with its page
+/// while its letters keep their size.
 #[derive(Clone, Copy)]
 pub(crate) struct Percent(pub(crate) f64);
 

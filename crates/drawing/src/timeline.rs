@@ -1,7 +1,7 @@
-//! What happened and what is coming, around now: stacked bars of counts, and a lane of single
-//! marks for each schedule below.
+//! An overview of the past and the future around now: stacked bars of counts, and below them a lane
+//! of single marks for each schedule.
 //!
-//! Names keep a column of their own that stays in sight; the rest grows with the page and is
+//! Names have a column of their own that stays visible. The rest grows with the page and is
 //! scrolled where it has less than [`NARROWEST`] pixels.
 
 use jiff::Timestamp;
@@ -13,73 +13,67 @@ use crate::text::{NAME_SIZE, Num, Percent, counted, cut, width};
 
 /// An overview around now.
 pub struct Timeline<'a> {
-    /// What it shows: a sentence or a name.
+    /// The heading: a sentence or a name.
     pub title: String,
-    /// Where it begins.
     pub start: Timestamp,
-    /// Where it ends.
     pub end: Timestamp,
-    /// The line between what happened and what is coming.
+    /// The line between past and future.
     pub now: Timestamp,
     /// Counts, from left to right.
     pub buckets: Vec<Bucket>,
-    /// One for each schedule. More than [`LANES`] are counted, not drawn.
+    /// One lane for each schedule. Lanes beyond [`LANES`] are counted and not drawn.
     pub lanes: Vec<Lane>,
-    /// How instants are shown.
     pub wall: Wall<'a>,
 }
 
-/// A stretch of time with what was counted in it.
+/// A range of time with its counts.
 #[derive(Clone, Debug)]
 pub struct Bucket {
-    /// Its beginning.
     pub start: Timestamp,
-    /// Its end, where the next one may begin.
+    /// The end, where the next bucket may begin.
     pub end: Timestamp,
-    /// From the bottom to the top.
+    /// The counts, from bottom to top.
     pub counts: Vec<Count>,
-    /// Where it leads.
+    /// The target of its link.
     pub href: Option<String>,
 }
 
-/// How many of a kind.
+/// The number of occurrences of a kind.
 #[derive(Clone, Debug)]
 pub struct Count {
-    /// A class, such as `is-bad`.
+    /// A class for its state, such as `is-bad`.
     pub state: String,
-    /// What is counted, for the legend: "failed".
+    /// The name of the kind, for the legend: "failed".
     pub label: String,
-    /// How many.
     pub number: usize,
 }
 
 /// The marks of one schedule.
 #[derive(Clone, Debug, Default)]
 pub struct Lane {
-    /// Its name.
     pub label: String,
-    /// Where its name leads.
+    /// The target of the name's link.
     pub href: Option<String>,
-    /// What happened and what is coming.
+    /// Past and future occurrences.
     pub marks: Vec<Mark>,
 }
 
 /// One occurrence.
 #[derive(Clone, Debug)]
 pub struct Mark {
-    /// When. One after now is drawn hollow.
+    /// A mark after now is drawn hollow.
     pub at: Timestamp,
-    /// A class, such as `is-ok`.
+    /// A class for its state, such as `is-ok`.
     pub state: String,
-    /// What became of it, for its title: "failed after 3 attempts".
+    /// The outcome, for the title of the mark: "failed after 3 attempts".
     pub label: String,
-    /// Where it leads.
+    /// The target of its link.
     pub href: Option<String>,
 }
 
-/// How many lanes are drawn at most.
+/// The most lanes that are drawn.
 pub const LANES: usize = 60;
-/// The least width of the part with the marks, in pixels. The stylesheet says the same.
+/// The least width of the part with the marks, in pixels. The stylesheet contains the same number.
 pub const NARROWEST: f64 = 420.0;
 
 const BARS_HEIGHT: f64 = 110.0;
@@ -89,7 +83,7 @@ const LANE_HEIGHT: f64 = 26.0;
 const WIDEST_NAME: f64 = 160.0;
 
 impl Timeline<'_> {
-    /// The drawing.
+    /// Draws the overview.
     pub fn draw(&self) -> Markup {
         let marks: usize = self.lanes.iter().map(|lane| lane.marks.len()).sum();
         let total: usize = self.buckets.iter().map(Bucket::total).sum();
@@ -227,7 +221,7 @@ impl Timeline<'_> {
         }
     }
 
-    /// Each kind that was counted, with how many there are of it.
+    /// Each kind, with its total.
     fn legend(&self) -> Markup {
         let mut kinds: Vec<Count> = Vec::new();
         for count in self.buckets.iter().flat_map(|bucket| &bucket.counts) {
@@ -278,7 +272,7 @@ fn name_width(lanes: &[Lane]) -> f64 {
     widths.fold(40.0, f64::max)
 }
 
-/// How high a count stands.
+/// The vertical position of a count.
 fn level(scale: &Scale, count: f64) -> f64 {
     BARS_TOP + BARS_HEIGHT * (1.0 - scale.place(count))
 }

@@ -1,5 +1,5 @@
-//! Every drawing once, as a page would show it: what is true of all of them is checked here. With
-//! `DRAWINGS_OUT` set to a folder, they are written there to be looked at.
+//! Draws everything once, as a page would show it, and checks what holds for all drawings. With
+//! `DRAWINGS_OUT` set to a folder, the drawings are written there.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ fn wall() -> Wall<'static> {
     }
 }
 
-/// Minutes after a Thursday's midnight in Greenwich.
+/// Minutes after midnight UTC on a Thursday.
 fn at(minutes: f64) -> Timestamp {
     let start = Timestamp::constant(1_773_273_600, 0);
     start + SignedDuration::from_millis((minutes * 60_000.0) as i64)
@@ -300,7 +300,7 @@ fn gallery() -> Vec<(&'static str, Markup)> {
     ]
 }
 
-/// Names of classes in markup.
+/// The names of classes in markup.
 fn classes(text: &str) -> BTreeSet<&str> {
     let values = text.split(" class=\"").skip(1).filter_map(|piece| piece.split('"').next());
     values.flat_map(str::split_whitespace).collect()

@@ -1,17 +1,17 @@
-//! Classes of addresses: which anyone may reach, which only if listed, which never.
+//! Classes of IP addresses: those that requests may always reach, only if listed, or never.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-/// Whether an address may be reached, with the class that says so.
+/// Whether requests may reach an address. The text names the class of the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reach {
-    /// On the public internet.
+    /// An address of the public internet, which requests may always reach.
     Public,
-    /// Only where the node's egress list says so.
+    /// Requests may reach the address only if the node's egress list admits it.
     IfListed(&'static str),
-    /// Whatever the list says.
+    /// Requests never reach the address, whatever the egress list says.
     Never(&'static str),
 }
 
@@ -34,7 +34,7 @@ const fn v6(segments: [u16; 8], prefix: u8) -> Ipv6Net {
     Ipv6Net::new_assert(Ipv6Addr::new(a, b, c, d, e, f, g, h), prefix)
 }
 
-/// The first range that holds an address decides; an address in none is public.
+/// The first range that contains an address decides. An address in no range is public.
 const V4: &[(Ipv4Net, Reach)] = &[
     (v4(0, 0, 0, 0, 8), Never("an unspecified address")),
     (v4(169, 254, 0, 0, 16), LINK_LOCAL),
@@ -57,8 +57,8 @@ const V4: &[(Ipv4Net, Reach)] = &[
     (v4(240, 0, 0, 0, 4), RESERVED),
 ];
 
-/// The first range that holds an address decides; an address in none is reserved, because only
-/// `2000::/3` has been given out.
+/// The first range that contains an address decides. An address in no range is reserved, because
+/// only `2000::/3` has been allocated.
 const V6: &[(Ipv6Net, Reach)] = &[
     (v6([0, 0, 0, 0, 0, 0, 0, 0], 128), Never("the unspecified address")),
     (v6([0xfe80, 0, 0, 0, 0, 0, 0, 0], 10), LINK_LOCAL),
@@ -75,14 +75,15 @@ const V6: &[(Ipv6Net, Reach)] = &[
     (v6([0x2000, 0, 0, 0, 0, 0, 0, 0], 3), Public),
 ];
 
-/// Where an IPv6 address carries the IPv4 address that packets end up at.
+/// The position of the embedded IPv4 address, to which packets are finally delivered, in an IPv6
+/// address.
 #[derive(Clone, Copy)]
 enum Carries {
-    /// In its last 32 bits.
+    /// In the last 32 bits.
     Last,
-    /// In its last 32 bits, each bit turned over (Teredo).
+    /// In the last 32 bits, each bit inverted (Teredo).
     LastInverted,
-    /// After its first 16 bits (6to4).
+    /// After the first 16 bits (6to4).
     AfterPrefix,
 }
 
@@ -96,7 +97,7 @@ const CARRIERS: &[(Ipv6Net, Carries, Reach)] = &[
     (v6([0x2002, 0, 0, 0, 0, 0, 0, 0], 16), Carries::AfterPrefix, Public),
 ];
 
-/// Says whether an address may be reached.
+/// Returns whether requests may reach an address.
 pub(crate) fn reach(address: IpAddr) -> Reach {
     match address {
         IpAddr::V4(address) => reach_v4(address),
@@ -118,7 +119,7 @@ fn reach_v6(address: Ipv6Addr) -> Reach {
     }
 }
 
-/// The IPv4 address inside an IPv6 address, if it is of a form that has one.
+/// The IPv4 address embedded in an IPv6 address, if the address has such a form.
 pub(crate) fn inner_v4(address: IpAddr) -> Option<Ipv4Addr> {
     match address {
         IpAddr::V4(_) => None,
@@ -141,7 +142,7 @@ fn carried(address: Ipv6Addr) -> Option<(Ipv4Addr, Reach)> {
     Some((Ipv4Addr::from_bits(inner), *reach))
 }
 
-/// The class of a range all of whose addresses are never reached.
+/// The class of a range, if none of its addresses may ever be reached.
 pub(crate) fn never_within(range: &IpNet) -> Option<&'static str> {
     let holding = match range {
         IpNet::V4(range) => V4.iter().find(|(known, _)| known.contains(range)).map(|(_, r)| *r),

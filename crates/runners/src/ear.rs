@@ -1,25 +1,24 @@
-//! Who hears what a command writes, while it does.
+//! A listener that receives the output of a command while the command runs.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Where something was written.
+/// The stream that a command wrote to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
-    /// Standard output.
     Stdout,
-    /// Standard error.
     Stderr,
 }
 
 type Hears = dyn Fn(Stream, &[u8]) + Send + Sync;
 
-/// Hears bytes as they come, cut anywhere, secrets included. It must be quick: the command waits.
+/// Receives output as the command writes it. Chunks may end anywhere and contain secrets. The
+/// listener must be quick, because the command waits for it.
 #[derive(Clone)]
 pub struct Ear(Arc<Hears>);
 
 impl Ear {
-    /// What is written is given to this.
+    /// A listener that calls this function with each chunk.
     pub fn new(hears: impl Fn(Stream, &[u8]) + Send + Sync + 'static) -> Ear {
         Ear(Arc::new(hears))
     }

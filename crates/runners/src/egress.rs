@@ -1,4 +1,4 @@
-//! Where HTTP requests may go.
+//! The egress policy: which hosts and addresses HTTP requests may reach.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
@@ -8,11 +8,11 @@ use url::{Host, Url};
 
 use crate::address::{self, Reach};
 
-/// Names under which clouds serve credentials to whoever asks from inside.
+/// Host names under which clouds serve credentials to any request from inside.
 const METADATA_NAMES: &[&str] =
     &["metadata.google.internal", "metadata.goog", "metadata", "instance-data.ec2.internal"];
 
-/// The inner addresses that requests of this node may reach, besides the public internet.
+/// The internal addresses that requests of this node may reach in addition to the public internet.
 ///
 /// Written as text, entries separated by commas or white space:
 ///
@@ -33,17 +33,18 @@ pub struct Egress {
     endpoints: Vec<SocketAddr>,
 }
 
-/// An entry of an egress list that cannot be read or would admit what is never reached.
+/// An entry of an egress list that cannot be parsed, or that admits an address that is never
+/// reached.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("egress entry `{entry}`: {problem}")]
 pub struct EgressError {
     /// The entry as written, without a password.
     pub entry: String,
-    /// What is wrong with it and what to write instead.
+    /// The mistake, and what to write instead.
     pub problem: String,
 }
 
-/// Why a request does not go out. It travels through reqwest as an error's source.
+/// Why a request is not sent. reqwest carries this value as the source of its error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Refused(String);
@@ -51,9 +52,9 @@ pub(crate) struct Refused(String);
 /// Which addresses a name may resolve to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Admission {
-    /// Public ones, and those in the list's ranges.
+    /// Public addresses, and addresses in the listed ranges.
     Ranges,
-    /// All but those never reached: the list has the name itself.
+    /// All addresses but those that are never reached, because the name itself is listed.
     ByName,
 }
 
@@ -63,7 +64,8 @@ impl FromStr for Egress {
     fn from_str(text: &str) -> Result<Egress, EgressError> {
         let mut egress = Egress::default();
         let separator = |c: char| c == ',' || c.is_whitespace();
-        // A password stands before it, and may have a comma in it: no entry is shown.
+        // The text before `@` is a password, which may contain a comma. The error therefore shows
+        // no part of it.
         if let Some((_, host)) = text.rsplit_once('@') {
             let host = host.split(separator).next().unwrap_or_default();
             let problem = "write the host alone, without a user and a password".to_owned();
@@ -100,7 +102,7 @@ impl Egress {
         Ok(())
     }
 
-    /// Checks what a URL alone tells: its name, or its address if it gives one.
+    /// Checks a URL before it is resolved: its host name, or its address if it contains one.
     pub(crate) fn check_url(&self, url: &Url) -> Result<Admission, Refused> {
         let port = url.port_or_known_default().unwrap_or_default();
         match url.host() {
@@ -132,7 +134,8 @@ impl Egress {
         .map_err(|why| Refused(format!("{address} {why}")))
     }
 
-    /// Checks what a name resolved to: the addresses that may be connected to, or why none may.
+    /// Checks the addresses that a name resolved to. Returns those that may be connected to, or why
+    /// none may.
     pub(crate) fn filter(
         &self,
         name: &str,
@@ -218,7 +221,7 @@ fn read_port(digits: &str) -> Result<u16, String> {
     }
 }
 
-/// `example.org.` and `example.org` are one name.
+/// Removes the trailing dot: `example.org.` and `example.org` are the same name.
 fn without_root(name: &str) -> &str {
     name.strip_suffix('.').unwrap_or(name)
 }

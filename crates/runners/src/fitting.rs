@@ -1,14 +1,14 @@
-//! Texts of an output, cut so that the output can be kept: what counts is their size as JSON.
+//! Cuts the texts of an output so that the output, as JSON, fits the size limit of stored outputs.
 
 use language::definition::limits::OUTPUT_BYTES;
 
-/// For names, numbers and small texts beside the large ones, and for secrets that are shorter than what is shown in
-/// their place.
+/// Reserve for names, numbers and small texts beside the large ones, and for secrets that are
+/// shorter than the mask that replaces them.
 const BESIDE: usize = 8 << 10;
-/// What the large texts of an output may have together, as JSON.
+/// The total size that the large texts of an output may have as JSON.
 pub(crate) const TEXT_BYTES: usize = OUTPUT_BYTES - BESIDE;
 
-/// How many bytes a text has in JSON, without its quotes.
+/// The size of a text in JSON, in bytes, without its quotes.
 pub(crate) fn encoded_len(text: &str) -> usize {
     text.chars().map(encoded_char).sum()
 }
@@ -21,7 +21,7 @@ fn encoded_char(character: char) -> usize {
     }
 }
 
-/// Cuts a text to at most so many bytes in JSON; whether anything was cut.
+/// Cuts a text to at most `most` bytes in JSON. Returns whether anything was cut.
 pub(crate) fn cut_encoded(text: &mut String, most: usize) -> bool {
     let mut encoded = 0;
     let too_much = text.char_indices().find(|(_, character)| {

@@ -1,11 +1,11 @@
 //! Does the work of an attempt: an HTTP request, a command, a notification, a script.
 //!
-//! A [`Runners`] holds what the host permits ([`Policy`]) and performs one [`Work`] at a time per
-//! call; how it ended is an [`Ended`], never a panic. It knows neither runs nor retries: whoever
-//! calls it decides what follows. Secrets are not known here either: whoever put them into the
-//! action masks them in what comes back, and gives a [`Mask`] for what is cut before. Scripts are
-//! evaluated in processes of their own ([`script`]). Messages hold no query and no password of a
-//! URL.
+//! A [`Runners`] holds what the host permits ([`Policy`]) and performs one [`Work`] per call. The
+//! result is an [`Ended`], never a panic. A runner knows neither runs nor retries: its caller
+//! decides what follows. It does not know secrets either: the caller, which put them into the
+//! action, masks them in the result, and provides a [`Mask`] for texts that are cut before. Scripts
+//! are evaluated in processes of their own ([`script`]). Messages contain no query and no password
+//! of a URL.
 #![forbid(unsafe_code)]
 
 mod address;
@@ -43,28 +43,24 @@ use script::{FetchAnswer, FetchRequest, WorldFailure};
 /// One attempt to perform.
 #[derive(Clone, Debug)]
 pub struct Work {
-    /// What to do.
     pub action: Action,
-    /// The run that the attempt belongs to.
     pub run_id: String,
-    /// The step that the attempt belongs to.
     pub step_id: String,
-    /// The same for every attempt that must have its effect once.
+    /// The same for all attempts whose effect must happen once.
     pub idempotency_key: String,
-    /// The run's input: JSON, exactly as it was given.
+    /// The run's input as JSON text, exactly as it was given.
     pub input: Arc<str>,
-    /// The span that what is done outside is part of, as in the header of that name.
+    /// The trace span that outside work becomes part of, as the value of a `traceparent` header.
     pub traceparent: Option<String>,
-    /// Who hears what a command writes, while it does.
+    /// Receives a command's output while the command runs.
     pub ear: Option<Ear>,
-    /// What the attempt before this one gave, if it failed and gave something: a notification finds
-    /// in it who has been told.
+    /// The output of the previous attempt, if that failed and had one. A notification reads from it
+    /// which channels were already notified.
     pub earlier: Option<Value>,
-    /// How long the attempt may take.
     pub timeout: Duration,
 }
 
-/// Performs attempts. Cloning is cheap and shares connections.
+/// Performs attempts. Clones are cheap and share connections.
 #[derive(Clone, Debug)]
 pub struct Runners {
     shared: Arc<Shared>,
@@ -80,16 +76,16 @@ struct Shared {
 /// Why a node cannot perform attempts.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// TLS or the resolver did not start.
+    /// TLS or the resolver could not be set up.
     #[error("the HTTP client cannot be set up: {0}")]
     Http(#[from] reqwest::Error),
-    /// The folder for process groups cannot be made.
+    /// The directory for process groups could not be created.
     #[error("the folder for process groups cannot be made: {0}")]
     GroupsDir(#[from] std::io::Error),
 }
 
 impl Runners {
-    /// Prepares everything that attempts share.
+    /// Sets up the HTTP clients and the command launcher that all attempts share.
     pub fn new(policy: Policy) -> Result<Runners, SetupError> {
         let http = http::Sender::new(policy.egress, policy.mask.clone())?;
         let exec = exec::Launcher {
@@ -102,23 +98,23 @@ impl Runners {
         Ok(Runners { shared: Arc::new(Shared { http, exec }), notifier: None })
     }
 
-    /// Performs notifications too.
+    /// Enables notifications.
     #[must_use]
     pub fn notifying(self, notifier: Notifier) -> Runners {
         Runners { notifier: Some(Arc::new(notifier)), ..self }
     }
 
-    /// Reads from outside on behalf of a script, to where the egress policy admits it.
+    /// Performs an HTTP request on behalf of a script, if the egress policy admits its target.
     pub async fn fetch(&self, request: FetchRequest) -> Result<FetchAnswer, WorldFailure> {
         self.shared.http.fetch(request).await
     }
 
-    /// A text without secrets.
+    /// Masks the secrets in a text.
     pub fn masked(&self, text: &str) -> String {
         self.shared.exec.mask.apply(text)
     }
 
-    /// Performs one attempt, until it ends, its time is over or `cancel` is cancelled.
+    /// Performs one attempt, until it ends, exceeds its timeout or `cancel` is cancelled.
     ///
     /// Dropping the future ends the work at once: a request is abandoned, a command's process
     /// group is killed.

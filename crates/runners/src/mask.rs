@@ -1,30 +1,31 @@
-//! How secrets are hidden in a text before it is cut.
+//! Masks secrets in a text before the text is cut.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// How many bytes are read beyond a cut, so that a secret that lies across the cut is seen whole.
+/// How many bytes past a cut are read, so that a secret that lies across the cut is seen whole.
 pub(crate) const BEYOND: usize = 16 << 10;
 
-/// Replaces the secrets in a text. Runners know no secrets, but they shorten what they show: half of a secret is not found
-/// by whoever masks the rest later.
+/// Replaces the secrets in a text. Runners do not know the secrets, but they cut texts, and whoever
+/// masks a text after the cut would not recognize half of a secret.
 #[derive(Clone)]
 pub struct Mask(Arc<dyn Fn(&str) -> String + Send + Sync>);
 
 impl Mask {
-    /// A mask that does this to a text.
+    /// A mask that applies this function to a text.
     pub fn new(mask: impl Fn(&str) -> String + Send + Sync + 'static) -> Mask {
         Mask(Arc::new(mask))
     }
 
-    /// The text without secrets.
+    /// Returns the text with its secrets masked.
     pub(crate) fn apply(&self, text: &str) -> String {
         (self.0)(text)
     }
 }
 
-/// The beginning `kept` of the text `read`, without secrets. A secret that lies across the end of `kept` is recognised in
-/// `read` alone: from there on the two differ, and nothing more is shown.
+/// Masks the beginning `kept` of the text `read`. A secret that lies across the end of `kept` is
+/// recognised only in `read`; the two masked texts differ from there on, and the result ends before
+/// that position.
 pub(crate) fn head(mask: impl Fn(&str) -> String, read: &str, kept: &str) -> String {
     let mut head = mask(kept);
     if read.len() > kept.len() {
@@ -35,7 +36,7 @@ pub(crate) fn head(mask: impl Fn(&str) -> String, read: &str, kept: &str) -> Str
     head
 }
 
-/// As [`head`], for the end of a text.
+/// Like [`head`], for the end of a text.
 pub(crate) fn tail(mask: impl Fn(&str) -> String, read: &str, kept: &str) -> String {
     let tail = mask(kept);
     if read.len() <= kept.len() {
@@ -46,7 +47,7 @@ pub(crate) fn tail(mask: impl Fn(&str) -> String, read: &str, kept: &str) -> Str
     tail[tail.ceil_char_boundary(tail.len() - same)..].to_owned()
 }
 
-/// Hides nothing: there are no secrets.
+/// A mask that changes nothing, for use without secrets.
 impl Default for Mask {
     fn default() -> Mask {
         Mask::new(str::to_owned)

@@ -1,10 +1,10 @@
-//! The file of this very program, for children that are this program in another role.
+//! The file of the running program, for child processes that run the same program in another role.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Where this program can be started again, also after its file has been replaced by another version,
-/// which might speak otherwise.
+/// The path that starts this very program again, even after an upgrade replaced its file with a
+/// version that may use another protocol.
 pub(crate) fn own_program() -> io::Result<PathBuf> {
     const OURSELVES: &str = "/proc/self/exe";
     match std::fs::exists(OURSELVES) {

@@ -1,4 +1,4 @@
-//! What the host permits, fixed when the node starts.
+//! What the host permits attempts to do. It is fixed when the node starts.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,26 +7,26 @@ use crate::egress::Egress;
 use crate::exec::Supervisor;
 use crate::mask::Mask;
 
-/// Long enough for a command to put its things in order, short enough for a person to wait.
+/// Long enough for a command to clean up, short enough for a person to wait.
 const CANCEL_GRACE: Duration = Duration::from_secs(10);
 
 /// The host's limits and permissions.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// Whether commands may run at all.
     pub allow_exec: bool,
-    /// Where requests may go.
+    /// Where HTTP requests may go.
     pub egress: Egress,
-    /// How long a command that was told to end may take before it is killed.
+    /// How long a command may take after SIGTERM before it is killed.
     pub cancel_grace: Duration,
-    /// A folder where running process groups are noted, so that
-    /// [`end_orphans`](crate::end_orphans) finds those that outlive a killed node. Made if it is
-    /// missing; without one nothing is noted.
+    /// A directory where running process groups are recorded, so that
+    /// [`end_orphans`](crate::end_orphans) finds those that outlive a killed node. It is created if
+    /// it is missing. Without one, nothing is recorded.
     pub groups_dir: Option<PathBuf>,
-    /// Hides secrets in what is cut before it is shown, such as URLs.
+    /// Masks secrets in texts, such as URLs, that are cut before they are shown.
     pub mask: Mask,
-    /// The program that stands between the node and each command, and ends everything that the command has
-    /// started. Without one, what leaves the command's process group is known only by its environment.
+    /// The supervisor program that runs between the node and each command, and kills everything
+    /// that the command has started. Without one, processes that leave the command's process group
+    /// are found only by a mark in their environment.
     pub supervisor: Option<Supervisor>,
 }
 

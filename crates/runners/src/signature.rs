@@ -1,4 +1,4 @@
-//! Signatures of webhooks, in and out: the symmetric scheme of Standard Webhooks.
+//! Signs and verifies webhooks by the symmetric scheme of Standard Webhooks.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,18 +8,18 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
-/// What secrets begin with.
+/// The prefix of secrets.
 const PREFIX: &str = "whsec_";
-/// What signatures of this scheme begin with.
+/// The prefix of signatures of this scheme.
 const SCHEME: &str = "v1,";
-/// The standard's limits: fewer bytes can be guessed, more say nothing more.
+/// The standard's limits: fewer bytes can be guessed, and more bytes add no security.
 const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 
 /// A secret that webhooks are signed with, written as `whsec_` and base64 of 24 to 64 bytes.
 #[derive(Clone)]
 pub struct WebhookKey(Hmac<Sha256>);
 
-/// Why a text is no secret for webhooks. It does not hold the text.
+/// Why a text is not a valid webhook secret. The error does not contain the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}; make one with: echo whsec_$(openssl rand -base64 32)")]
 pub struct WebhookKeyError(String);
@@ -47,7 +47,7 @@ impl FromStr for WebhookKey {
     }
 }
 
-/// Without the secret.
+/// Omits the secret.
 impl fmt::Debug for WebhookKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("WebhookKey(***)")
@@ -55,14 +55,14 @@ impl fmt::Debug for WebhookKey {
 }
 
 impl WebhookKey {
-    /// The signature as it stands in the header `webhook-signature`. `timestamp` is in seconds.
+    /// The signature as sent in the header `webhook-signature`. `timestamp` is in seconds.
     pub fn sign(&self, id: &str, timestamp: i64, body: &[u8]) -> String {
         let signature = self.over(id, timestamp, body).finalize().into_bytes();
         format!("{SCHEME}{}", STANDARD.encode(signature))
     }
 
-    /// Whether one signature of a header is ours. How long it takes says nothing about how much of
-    /// it is right.
+    /// Whether a signature from the header was made with this key. The comparison takes constant
+    /// time.
     pub fn has_signed(&self, id: &str, timestamp: i64, body: &[u8], signature: &str) -> bool {
         let encoded = signature.strip_prefix(SCHEME);
         let decoded = encoded.and_then(|encoded| STANDARD.decode(encoded).ok());

@@ -1,4 +1,4 @@
-//! One server with its folder.
+//! A PostgreSQL server with its data folder.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,15 +11,17 @@ use crate::Trouble;
 use crate::guard::Guard;
 use crate::programs::Programs;
 
-/// Below those that the system gives to whoever connects: one that is connected to while the server is down
-/// could otherwise be connected to itself, and the server would find its port taken.
+/// Ports below those that the system assigns to outgoing connections. A client that connects while
+/// the server is down could otherwise be connected to itself, and the server would find its port in
+/// use.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
-/// Somebody else may take a port between our look at it and the start.
+/// How often another port is tried: another process may take a port between the check and the
+/// start.
 const TRIES: usize = 5;
-/// The superuser and the database, both.
+/// The name of both the superuser and the database.
 const NAME: &str = "punctual";
 
-/// What is asked of a cluster.
+/// Options of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
     is_unsynced: bool,
@@ -29,32 +31,32 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// The folder with `initdb`, `pg_ctl` and `postgres` of another version than the one that is installed. What talks to
-    /// the server (`psql`, `createdb`) is still the installed one's.
+    /// The folder with `initdb`, `pg_ctl` and `postgres` of another version than the installed one.
+    /// The clients (`psql`, `createdb`) are still the installed ones.
     pub fn server(mut self, programs: &Path) -> Builder {
         self.server = Some(programs.to_owned());
         self
     }
 
-    /// Off: commits do not reach the disk, for tests that do not pull the plug.
+    /// With `false`, commits do not reach the disk: for tests that do not simulate a power failure.
     pub fn fsync(mut self, fsync: bool) -> Builder {
         self.is_unsynced = !fsync;
         self
     }
 
-    /// A line of `postgresql.conf`.
+    /// Adds a line to `postgresql.conf`.
     pub fn setting(mut self, name: &str, value: &str) -> Builder {
         let _ = writeln!(self.settings, "{name} = '{value}'");
         self
     }
 
-    /// A file in the data folder, written before the start, in place of one that is there.
+    /// Writes a file into the data folder before the start, replacing an existing one.
     pub fn file(mut self, name: &str, text: &str) -> Builder {
         self.files.push((name.to_owned(), text.to_owned()));
         self
     }
 
-    /// Starts it: when this has returned, the database answers.
+    /// Starts the cluster. When this has returned, the database answers.
     pub fn start(self) -> Result<Cluster, Trouble> {
         let cluster = Cluster::prepare_with(self.server)?;
         let data = cluster.data();
@@ -79,8 +81,8 @@ impl Builder {
     }
 }
 
-/// A PostgreSQL in a temporary folder, on a port of its own. It ends, and its folder goes, when this is
-/// dropped, and also if the process is killed.
+/// A PostgreSQL server in a temporary folder, on its own port. Dropping the value ends the server
+/// and removes the folder; so does the end of the process, even if it is killed.
 #[derive(Debug)]
 pub struct Cluster {
     pub(crate) programs: Programs,
@@ -90,17 +92,17 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// As usual: a commit is on the disk.
+    /// Starts a cluster with default options: a commit is on the disk.
     pub fn start() -> Result<Cluster, Trouble> {
         Cluster::builder().start()
     }
 
-    /// What else can be asked for.
+    /// Sets options before the start.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// A folder and somebody who will remove it; no server yet.
+    /// Prepares a folder and the guard that will remove it, without a server.
     pub(crate) fn prepare() -> Result<Cluster, Trouble> {
         Cluster::prepare_with(None)
     }
@@ -114,7 +116,7 @@ impl Cluster {
         Ok(Cluster { programs, folder: folder.keep(), port: 0, _guard: guard })
     }
 
-    /// Where it is reached, as its superuser, without a password.
+    /// The address of the database, for its superuser, without a password.
     pub fn url(&self) -> String {
         format!("postgres://{NAME}@127.0.0.1:{}/{NAME}", self.port)
     }
@@ -129,7 +131,7 @@ impl Cluster {
         &self.folder
     }
 
-    /// Answers to a statement: a line for each row, with `|` between the columns.
+    /// The result of a statement: a line for each row, with `|` between the columns.
     pub fn ask(&self, sql: &str) -> Result<String, Trouble> {
         let own = [self.port_argument(), self.host_argument(), format!("--command={sql}")];
         let fixed = [
@@ -143,18 +145,20 @@ impl Cluster {
         self.run("psql", fixed.map(str::to_owned).into_iter().chain(own))
     }
 
-    /// As if the power had been cut and came back at once.
+    /// Stops the server as if the power were cut, and starts it again at once.
     pub fn restart_immediate(&self) -> Result<(), Trouble> {
         self.stop()?;
         self.start_again()
     }
 
-    /// As if the power had been cut: no session ends in order, nothing is written any more.
+    /// Stops the server as if the power were cut: no session ends in order, and nothing more is
+    /// written.
     pub fn stop(&self) -> Result<(), Trouble> {
         self.control(["stop", "--mode=immediate"]).map(drop)
     }
 
-    /// After [`Cluster::stop`], on the same port. When this has returned, the database answers.
+    /// Starts the server after [`Cluster::stop`], on the same port. When this has returned, the
+    /// database answers.
     pub fn start_again(&self) -> Result<(), Trouble> {
         let log = format!("--log={}", self.log().display());
         self.control(["start", "--wait", &log]).map(drop).map_err(|trouble| {
@@ -165,7 +169,7 @@ impl Cluster {
         })
     }
 
-    /// On the first port that is really free.
+    /// Starts the server on the first free port.
     pub(crate) fn start_somewhere(mut self) -> Result<Cluster, Trouble> {
         let mut ended = Err(Trouble::new("no port is free", "see `ss -ltn`"));
         for _ in 0..TRIES {
@@ -212,7 +216,7 @@ impl Cluster {
         self.run("pg_ctl", arguments.into_iter().chain(["--silent", &*data]))
     }
 
-    /// Adds lines to `postgresql.conf`: the last one about a setting counts.
+    /// Adds lines to `postgresql.conf`; the last line about a setting counts.
     pub(crate) fn configure(&self, lines: &str) -> Result<(), Trouble> {
         let path = self.data().join("postgresql.conf");
         let before = fs::read_to_string(&path)
@@ -221,7 +225,7 @@ impl Cluster {
     }
 
     pub(crate) fn write(&self, path: &Path, text: &str) -> Result<(), Trouble> {
-        // The server refuses a key that others may read.
+        // The server refuses a key file that others may read.
         fs::write(path, text)
             .and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(0o600)))
             .and_then(|()| self.programs.give(path))
@@ -231,7 +235,7 @@ impl Cluster {
 
 pub(crate) fn free_port() -> Option<u16> {
     let range = PORTS.end - PORTS.start;
-    // As random as it can be had without a crate.
+    // A random number without a crate for it.
     let start = RandomState::new().hash_one(0_u8) % u64::from(range);
     let start = u16::try_from(start).unwrap_or(0);
     (0..range)

@@ -1,5 +1,5 @@
-//! Whoever cleans up, also after a program that had no time to: a shell that waits for the end of a pipe,
-//! which the program's death closes.
+//! Cleans up even after a process that was killed: a shell waits for the end of a pipe, which is
+//! closed when the process ends.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -8,7 +8,8 @@ use std::process::{Child, Stdio};
 use crate::Trouble;
 use crate::programs::Programs;
 
-/// A server that was just being started has no pid file yet; it ends by itself, because its folder is gone.
+/// A server that is just being started has no pid file yet. It ends by itself, because its folder
+/// is gone.
 const SCRIPT: &str = r#"
 trap '' HUP INT TERM
 while read -r _; do :; done
@@ -16,7 +17,8 @@ while read -r _; do :; done
 rm -rf "$1"
 "#;
 
-/// Stops the server in a folder and removes the folder, when it is dropped or when this process is gone.
+/// Stops the server in a folder and removes the folder, when it is dropped or when this process
+/// ends.
 #[derive(Debug)]
 pub(crate) struct Guard(Child);
 
@@ -25,7 +27,8 @@ impl Guard {
         let mut shell = programs.command("sh", folder);
         shell.args(["-c", SCRIPT]).arg(programs.path("pg_ctl")).arg(folder);
         shell.current_dir("/").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        // A group of its own: whoever interrupts the tests in a terminal does not interrupt this.
+        // The shell has its own process group, so that Ctrl-C during the tests does not interrupt
+        // it.
         let child = shell.process_group(0).spawn();
         child.map(Guard).map_err(|why| Trouble::new("the shell that cleans up", why))
     }
@@ -34,7 +37,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         drop(self.0.stdin.take());
-        // There is nobody to tell, and the folder is a temporary one.
+        // An error cannot be reported while dropping, and the folder is a temporary one.
         let _ = self.0.wait();
     }
 }

@@ -1,4 +1,4 @@
-//! A real PostgreSQL that lives as long as the program that started it: for tests, and for nothing else.
+//! A real PostgreSQL for tests, which ends with the program that started it.
 #![forbid(unsafe_code)]
 
 mod cluster;
@@ -15,25 +15,25 @@ pub use pooler::{PoolMode, Pooler, is_pooler_installed};
 pub use programs::is_installed;
 pub use proxy::Proxy;
 
-/// The address that all tests of a run share, if somebody has already started a cluster for them.
+/// The environment variable with the address of a cluster that all tests of a run share.
 pub const SHARED: &str = "PUNCTUAL_TEST_POSTGRES";
 
 /// Why there is no cluster.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Trouble {
-    /// There are no programs to start.
+    /// PostgreSQL is not installed.
     #[error(
         "PostgreSQL is not installed: neither on the PATH, nor below /usr/lib/postgresql, nor where \
          pg_config points. Install it (`apt-get install postgresql`), or set {SHARED} to the address \
          of a database that tests may fill"
     )]
     Missing,
-    /// A program did not do what it was asked for.
+    /// A program failed.
     #[error("{what}: {why}")]
     Failed {
         /// What was tried.
         what: String,
-        /// What it said.
+        /// The program's output.
         why: String,
     },
 }
@@ -44,8 +44,8 @@ impl Trouble {
     }
 }
 
-/// An address that tests of this process may use together, each with a schema of its own: that of the run,
-/// or else that of a cluster which ends with the process.
+/// The address of a database that the tests of this process share, each with its own schema: that
+/// of the environment, or else that of a cluster which ends with the process.
 pub fn shared_url() -> Result<String, Trouble> {
     static OWN: OnceLock<Result<Cluster, Trouble>> = OnceLock::new();
     match std::env::var(SHARED) {

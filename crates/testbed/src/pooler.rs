@@ -1,4 +1,4 @@
-//! A pgbouncer before a cluster.
+//! A pgbouncer in front of a cluster.
 
 use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::process::CommandExt as _;
@@ -9,12 +9,12 @@ use std::time::Duration;
 use crate::Trouble;
 use crate::cluster::{Cluster, free_port};
 
-/// Debian has it where an ordinary user does not look.
+/// The folder in which Debian installs pgbouncer; it is not on the PATH of ordinary users.
 const FOLDER: &str = "/usr/sbin";
-/// A pooler that does not listen after so many looks will not.
+/// How often the pooler's port is tried before the start counts as failed.
 const LOOKS: usize = 300;
 const BETWEEN: Duration = Duration::from_millis(50);
-/// It ends with this process, also if that is killed.
+/// Ends the pooler with this process, even if the process is killed.
 const SCRIPT: &str = r#"
 trap '' HUP INT TERM
 "$0" --quiet "$1" &
@@ -23,14 +23,14 @@ kill "$!"
 wait
 "#;
 
-/// When a session of the database goes from one client of the pooler to another.
+/// When a session of the database is given to another client of the pooler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolMode {
-    /// With the client's connection.
+    /// When the client disconnects.
     Session,
-    /// With each transaction.
+    /// After each transaction.
     Transaction,
-    /// With each statement.
+    /// After each statement.
     Statement,
 }
 
@@ -54,7 +54,7 @@ fn program() -> Option<PathBuf> {
 }
 
 impl Pooler {
-    /// Starts one for the sessions of a cluster. When this has returned, it listens.
+    /// Starts a pooler for a cluster. When this has returned, the pooler listens.
     pub fn start(cluster: &Cluster, mode: PoolMode) -> Result<Pooler, Trouble> {
         let program = program().ok_or_else(|| {
             Trouble::new("pgbouncer is not installed", "apt-get install pgbouncer")
@@ -87,7 +87,7 @@ impl Pooler {
         Err(Trouble::new("pgbouncer", "it does not listen"))
     }
 
-    /// Where the same database is reached through it.
+    /// The address of the database through the pooler.
     pub fn url(&self) -> String {
         format!("postgres://punctual@127.0.0.1:{}/punctual", self.port)
     }
@@ -96,7 +96,7 @@ impl Pooler {
 impl Drop for Pooler {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
-        // There is nobody to tell.
+        // An error cannot be reported while dropping.
         let _ = self.child.wait();
     }
 }

@@ -1,4 +1,4 @@
-//! Where the programs of PostgreSQL are, and as whom they are run.
+//! Finds the programs of PostgreSQL, and the user to run them as.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,21 +10,21 @@ use std::process::{Command, Stdio};
 
 use crate::Trouble;
 
-/// Debian keeps each major version in a folder of its own, and off the PATH.
+/// Debian keeps each major version in its own folder, which is not on the PATH.
 const VERSIONS: &str = "/usr/lib/postgresql";
-/// Whom to be instead of root, the first that is there.
+/// The users to switch to from root; the first that exists is used.
 const USERS: [&str; 2] = ["postgres", "nobody"];
 
-/// What belongs to the server, and has to be of its version.
+/// The programs of the server, which must have its version.
 const SERVER: [&str; 3] = ["initdb", "pg_ctl", "postgres"];
 
-/// The folder of the programs and the user who runs them.
+/// The folder of the programs, and the user who runs them.
 #[derive(Clone, Debug)]
 pub(crate) struct Programs {
     folder: PathBuf,
-    /// Where the server's own programs are, if not there too.
+    /// The folder of the server's own programs, if it is another one.
     server: Option<PathBuf>,
-    /// Somebody else, with their group: PostgreSQL refuses to be run by root.
+    /// The user and group to switch to from root, because PostgreSQL refuses to run as root.
     user: Option<(u32, u32)>,
 }
 
@@ -34,7 +34,8 @@ pub fn is_installed() -> bool {
 }
 
 impl Programs {
-    /// Finds them; `owned` is a folder of ours, which tells who we are.
+    /// Finds the programs. `owned` is a folder of this process, whose owner tells which user it
+    /// runs as.
     pub(crate) fn find(owned: &Path) -> Result<Programs, Trouble> {
         let folder = folder().ok_or(Trouble::Missing)?;
         let us = fs::metadata(owned).map_err(|why| Trouble::new("a temporary folder", why))?;
@@ -47,7 +48,7 @@ impl Programs {
         Ok(Programs { folder, server: None, user })
     }
 
-    /// With the server's own programs from another folder.
+    /// Uses the server's own programs from another folder.
     pub(crate) fn with_server(self, server: Option<PathBuf>) -> Programs {
         Programs { server, ..self }
     }
@@ -57,7 +58,7 @@ impl Programs {
         own.unwrap_or(&self.folder).join(name)
     }
 
-    /// Gives a file or a folder of ours to the user.
+    /// Gives a file or folder of this process to the user.
     pub(crate) fn give(&self, path: &Path) -> io::Result<()> {
         match self.user {
             Some((user, group)) => chown(path, Some(user), Some(group)),
@@ -65,10 +66,10 @@ impl Programs {
         }
     }
 
-    /// Something that the user is to run, in a folder of theirs.
+    /// A command that runs as the user, in one of their folders.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>, folder: &Path) -> Command {
         let mut command = Command::new(program);
-        // Settings of whoever runs the tests are not the tests'.
+        // The tests must not depend on the PostgreSQL settings in the environment.
         let ours = std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PG"));
         for (name, _) in ours {
             command.env_remove(name);
@@ -80,7 +81,7 @@ impl Programs {
         command
     }
 
-    /// Runs one of the programs to its end: what it printed.
+    /// Runs one of the programs to its end. Returns its output.
     pub(crate) fn run<I, A>(
         &self,
         name: &str,
@@ -104,7 +105,8 @@ impl Programs {
     }
 }
 
-/// On the PATH, the newest version of those beside each other, or where pg_config says.
+/// The folder of the programs: on the PATH, the newest of several versions, or where pg_config
+/// points.
 fn folder() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path = std::env::split_paths(&path).collect::<Vec<_>>();

@@ -1,5 +1,5 @@
-//! A TCP proxy before a server, which can stop forwarding without a word: both ends keep their connections, and
-//! neither hears anything any more. So does a network whose middle has forgotten a connection.
+//! A TCP proxy in front of a server that can silently stop forwarding: both ends keep their
+//! connections and receive nothing more, as in a network that has lost track of a connection.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -9,22 +9,23 @@ use std::thread;
 
 use crate::Trouble;
 
-/// How PostgreSQL says that a transaction was committed.
+/// PostgreSQL's message that a transaction was committed.
 const COMMITTED: &[u8] = b"COMMIT\0";
 
-/// What a proxy is told to do, and what it has done.
+/// The state of a proxy: what it is to do, and what it has done.
 #[derive(Debug, Default)]
 struct Orders {
-    /// For each connection, whether it has fallen silent.
+    /// For each connection, whether it is silent.
     silent: Mutex<Vec<Arc<AtomicBool>>>,
-    /// So many answers to a commit are kept back, and their connections fall silent.
+    /// How many answers to a commit are still to be withheld. Their connections become silent.
     swallow: AtomicUsize,
     swallowed: AtomicUsize,
-    /// Whether the connection of an answer that is kept back is cut, and does not fall silent.
+    /// Whether the connection of a withheld answer is closed instead of becoming silent.
     cuts: AtomicBool,
 }
 
-/// See the module. Connections end with their ends; nobody else is let in after this is dropped.
+/// A proxy. A connection ends when one of its ends closes it. Dropping the value stops accepting
+/// further connections.
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,
@@ -33,7 +34,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Begins to forward to a port on the loopback interface.
+    /// Starts forwarding to a port on the loopback interface.
     pub fn start(to: u16) -> Result<Proxy, Trouble> {
         let failed = |why| Trouble::new("a proxy", why);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
@@ -54,32 +55,33 @@ impl Proxy {
         Ok(proxy)
     }
 
-    /// Where it listens on the loopback interface.
+    /// The port that the proxy listens on, on the loopback interface.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Nothing that is sent on the connections of this moment arrives any more, and nobody is told. Connections that
-    /// are made later are forwarded. How many fell silent.
+    /// Makes all current connections silent: nothing sent on them arrives, and neither end is
+    /// notified. Later connections are forwarded. Returns how many became silent.
     pub fn fall_silent(&self) -> usize {
         let silent = std::mem::take(&mut *self.connections());
         silent.iter().for_each(|silent| silent.store(true, Ordering::SeqCst));
         silent.len()
     }
 
-    /// The next answers to a commit, so many of them, do not arrive, nor does anything after them on their connections.
+    /// Withholds the next `count` answers to a commit, and everything after them on their
+    /// connections.
     pub fn swallow_commits(&self, count: usize) {
         self.orders.cuts.store(false, Ordering::SeqCst);
         self.orders.swallow.store(count, Ordering::SeqCst);
     }
 
-    /// The next answers to a commit, so many of them, do not arrive, and their connections are cut.
+    /// Withholds the next `count` answers to a commit, and closes their connections.
     pub fn cut_at_commits(&self, count: usize) {
         self.orders.cuts.store(true, Ordering::SeqCst);
         self.orders.swallow.store(count, Ordering::SeqCst);
     }
 
-    /// How many answers to a commit did not arrive.
+    /// How many answers to a commit were withheld.
     pub fn swallowed(&self) -> usize {
         self.orders.swallowed.load(Ordering::SeqCst)
     }
@@ -92,7 +94,7 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
-        // The thread that waits for connections looks up.
+        // Connecting wakes the thread that accepts connections, which then ends.
         drop(TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)));
     }
 }
@@ -113,17 +115,17 @@ fn forward(orders: &Arc<Orders>, client: TcpStream, server: TcpStream) -> std::i
     Ok(())
 }
 
-/// What becomes of something that is carried.
+/// What happens to a piece of data.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Arrives,
-    /// It does not arrive, nor does anything after it.
+    /// Neither this nor anything after it arrives.
     Silenced,
     /// It does not arrive, and the connection is closed.
     Cut,
 }
 
-/// Whether this is an answer that is to be kept back.
+/// Decides whether an answer is withheld.
 fn fate(orders: &Orders, answer: &[u8]) -> Fate {
     let one_less = |left: usize| left.checked_sub(1);
     let is_commit = answer.windows(COMMITTED.len()).any(|part| part == COMMITTED);
@@ -137,8 +139,8 @@ fn fate(orders: &Orders, answer: &[u8]) -> Fate {
     }
 }
 
-/// Carries what one end says to the other. What a silent connection is told is heard by nobody, and that an end is gone
-/// as well.
+/// Forwards data from one end to the other. Data on a silent connection is dropped, and so is the
+/// end of the connection.
 fn carry(
     mut from: TcpStream,
     mut to: TcpStream,

@@ -1,17 +1,18 @@
-//! A second server that has everything the first one has acknowledged, and may take its place.
+//! A second server that has everything the first one has acknowledged, and may replace it.
 
 use std::time::Duration;
 
 use crate::Trouble;
 use crate::cluster::Cluster;
 
-/// A standby that is not there after so many looks will not come.
+/// How often the standby's state is checked before the start counts as failed.
 const LOOKS: usize = 300;
 const BETWEEN: Duration = Duration::from_millis(100);
 
 impl Cluster {
-    /// A hot standby with synchronous replication: from the return on, this server acknowledges a commit
-    /// when the standby has it on its disk too, and waits if there is no standby.
+    /// Starts a hot standby with synchronous replication. From the return on, this server
+    /// acknowledges a commit only when the standby has it on its disk too, and waits if there is no
+    /// standby.
     pub fn standby(&self) -> Result<Cluster, Trouble> {
         let standby = Cluster::prepare()?;
         let data = format!("--pgdata={}", standby.data().display());
@@ -30,7 +31,7 @@ impl Cluster {
         Ok(standby)
     }
 
-    /// Makes a standby the server that is written to.
+    /// Promotes a standby to the primary.
     pub fn promote(&self) -> Result<(), Trouble> {
         self.control(["promote", "--wait"]).map(drop)
     }

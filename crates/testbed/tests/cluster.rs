@@ -1,4 +1,4 @@
-//! The clusters themselves.
+//! Tests of the clusters themselves.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use testbed::Cluster;
 
-/// Set for the process that is killed: it is this test again.
+/// Set for the process that is killed, which runs this test again.
 const VICTIM: &str = "PUNCTUAL_TESTBED_VICTIM";
-/// Between two looks at what is to go away.
+/// The pause between two checks.
 const LOOK: Duration = Duration::from_millis(50);
 
 fn count(cluster: &Cluster) -> String {
@@ -69,7 +69,7 @@ fn a_cluster_goes_with_the_process() {
     let pid = std::fs::read_to_string(Path::new(&folder).join("data/postmaster.pid")).unwrap();
     let process = format!("/proc/{}", pid.lines().next().unwrap());
     assert!(Path::new(&process).exists());
-    // With signal 9: it has no time to clean up.
+    // SIGKILL leaves the process no time to clean up.
     victim.kill().unwrap();
     victim.wait().unwrap();
     let is_left = || Path::new(&folder).exists() || Path::new(&process).exists();

@@ -1,4 +1,5 @@
-//! From a declaration to a calendar. All mistakes are collected, none is guessed away.
+//! Builds a calendar from its declaration. All mistakes are collected and reported; none is
+//! corrected silently.
 
 use std::sync::Arc;
 
@@ -15,8 +16,8 @@ use crate::ics;
 use crate::problem::{Mistake, Problem};
 use crate::zone::Zone;
 
-/// A calendar has at most this many declared dates; a longer list belongs into an ICS file or is
-/// an accident.
+/// The most declared dates of a calendar. A longer list belongs into an ICS file, or is an
+/// accident.
 const ENTRY_LIMIT: usize = 10_000;
 
 pub(super) struct Builder<'a> {
@@ -29,7 +30,7 @@ impl<'a> Builder<'a> {
         Builder { context, mistakes: Vec::new() }
     }
 
-    /// The calendar, or all mistakes.
+    /// Builds the calendar, or returns all mistakes.
     pub(super) fn calendar(mut self, spec: &CalendarSpec) -> Result<Calendar, Vec<Mistake>> {
         let zone = self.zone(spec.timezone.as_deref());
         let day_seconds = self.day_seconds(spec.hours_per_day);
@@ -113,7 +114,7 @@ impl<'a> Builder<'a> {
         self.keep(path, found)
     }
 
-    /// Hours of different zones do not line up by the day: refuse rather than guess.
+    /// Refuses calendars of different zones, because their days do not begin at the same time.
     fn same_zone(&self, zone: &Zone, source: &Source) -> Result<(), Vec<Mistake>> {
         let parts: Vec<&Calendar> = match source {
             Source::Own(_) => return Ok(()),
@@ -154,7 +155,7 @@ impl<'a> Builder<'a> {
         Some(own)
     }
 
-    /// Monday to Friday, 09:00 to 17:00, where nothing is said.
+    /// The hours of the week: Monday to Friday, 09:00 to 17:00, if none are declared.
     fn week(&mut self, spec: &CalendarSpec) -> [Arc<[Shift]>; 7] {
         let mut week: [Arc<[Shift]>; 7] = std::array::from_fn(|_| Arc::from([]));
         let Some(hours) = &spec.hours else {

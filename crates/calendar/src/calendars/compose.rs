@@ -1,11 +1,11 @@
-//! Hours of calendars that are composed of others.
+//! Working hours of calendars that are composed of others.
 
 use super::Calendar;
 use super::hours::Shift;
 use super::year::{DayPlan, Reason};
 use crate::civil::{DAY_SECONDS, Day};
 
-/// The plan of a composed calendar: its hours, and the reason of the first that explains it.
+/// The plan of a composed calendar: its hours, and the reason of the first part that explains them.
 pub(super) fn joined(all: &[Calendar], day: Day, shifts: Vec<Shift>) -> DayPlan {
     let plans: Vec<DayPlan> = all.iter().map(|calendar| calendar.plan(day)).collect();
     let open = !shifts.is_empty();
@@ -50,7 +50,7 @@ pub(super) fn union(all: &[Calendar], day: Day) -> Vec<Shift> {
     merged
 }
 
-/// What begins on the day; overnight shifts of the day before reach into it.
+/// The common shifts that begin on the day. Overnight shifts of the previous day reach into it.
 pub(super) fn intersection(all: &[Calendar], day: Day) -> Vec<Shift> {
     let hours = |calendar: &Calendar| -> Vec<(i64, i64)> {
         let of = |near: Day| {
@@ -69,7 +69,7 @@ pub(super) fn intersection(all: &[Calendar], day: Day) -> Vec<Shift> {
     begun.map(|(start, end)| Shift { start: start as u32, end: end as u32 }).collect()
 }
 
-/// What is left of a shift without the hours of a day `offset` seconds away.
+/// The parts of a shift that remain without the hours of a day `offset` seconds away.
 fn cut(shift: Shift, hours: &[Shift], offset: i64) -> Vec<Shift> {
     let mut rest = vec![shift];
     for taken in hours {

@@ -6,11 +6,11 @@ use crate::civil::{self, DAY_SECONDS, Day};
 use crate::english;
 use crate::problem::Problem;
 
-/// More intervals than this in a day are a mistake, not a shift plan.
+/// The most intervals of a day. More are a mistake and not a shift plan.
 const SHIFT_LIMIT: usize = 48;
 
-/// A stretch of working time, in seconds from the local midnight of the day it begins on. An
-/// overnight shift ends beyond 24:00 and belongs to the day it begins on.
+/// A range of working time, in seconds from local midnight of the day it begins on. An overnight
+/// shift ends after 24:00 and belongs to the day it begins on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shift {
     /// Seconds from midnight.
@@ -20,7 +20,7 @@ pub struct Shift {
 }
 
 impl Shift {
-    /// Length on a day without a change of the clock.
+    /// The length on a day without a change of the clock.
     pub fn seconds(self) -> i64 {
         i64::from(self.end - self.start)
     }
@@ -34,7 +34,7 @@ impl std::fmt::Display for Shift {
     }
 }
 
-/// `HH:MM`, `HH:MM:SS` or `24:00`, as seconds from midnight.
+/// Parses `HH:MM`, `HH:MM:SS` or `24:00` into seconds from midnight.
 pub(crate) fn parse_clock(text: &str) -> Result<u32, Problem> {
     let bad = |message: &str| {
         Problem::whole("time-of-day", text, message).allow("00:00 to 24:00").suggest("09:00")
@@ -61,7 +61,7 @@ pub(crate) fn parse_clock(text: &str) -> Result<u32, Problem> {
     Ok(seconds)
 }
 
-/// `09:00-17:00`; an end before the start is on the next day.
+/// Parses `09:00-17:00`. An end before the start is on the next day.
 pub(crate) fn parse_shift(text: &str) -> Result<Shift, Problem> {
     let (start, end) = text.split_once(['-', '–']).ok_or_else(|| {
         Problem::whole("hours", text, "not an interval of working hours")
@@ -79,7 +79,7 @@ pub(crate) fn shift(start: u32, end: u32, text: &str) -> Result<Shift, Problem> 
     Ok(Shift { start, end: if end < start { end + day } else { end } })
 }
 
-/// Sorted, and without overlaps.
+/// Sorts the shifts of a day, and refuses overlaps.
 pub(crate) fn day_plan(mut shifts: Vec<Shift>) -> Result<Vec<Shift>, Problem> {
     if shifts.len() > SHIFT_LIMIT {
         let message = format!("{} intervals in one day", shifts.len());
@@ -98,7 +98,7 @@ pub(crate) fn day_plan(mut shifts: Vec<Shift>) -> Result<Vec<Shift>, Problem> {
     Ok(shifts)
 }
 
-/// `mon`, `mon-fri`, `sat,sun`, `fri-mon`, as bits with Sunday as bit 0.
+/// Parses `mon`, `mon-fri`, `sat,sun`, `fri-mon` into bits, with Sunday as bit 0.
 pub(crate) fn parse_weekdays(text: &str) -> Result<u8, Problem> {
     let mut days = 0u8;
     for part in text.split(',') {
@@ -129,23 +129,23 @@ fn weekday(word: &str, text: &str) -> Result<u32, Problem> {
     })
 }
 
-/// Which dates an entry speaks of.
+/// The dates of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dates {
-    /// From, to (inclusive).
+    /// From the first day to the second, inclusive.
     Span(Day, Day),
     /// The same date every year.
     Yearly { month: u32, day: u32 },
 }
 
-/// `2026-12-24`, or `12-24` for every year.
+/// Parses `2026-12-24`, or `12-24` for every year.
 pub(crate) fn parse_dates(text: &str) -> Result<Dates, Problem> {
     let text = text.trim();
     if let Ok(date) = text.parse::<Date>() {
         let day = civil::day_from_date(date);
         return Ok(Dates::Span(day, day));
     }
-    // A leap year, so that 02-29 is a date.
+    // 2000 is a leap year, so that 02-29 is a valid date.
     if text.len() == 5
         && let Ok(date) = format!("2000-{text}").parse::<Date>()
     {

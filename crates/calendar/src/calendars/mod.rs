@@ -1,4 +1,4 @@
-//! Calendars: which days and hours are worked, and why a day is not.
+//! Calendars: which days and hours are working time, and why a day is off.
 
 mod build;
 mod compose;
@@ -26,11 +26,11 @@ use crate::zone::Zone;
 use hours::Dates;
 use year::{Entry, Source, Years};
 
-/// How far a search for a working day or an opening goes before it answers "none": a calendar in
-/// which nobody works for ten years has no next working day that anyone is waiting for.
+/// How many days a search for a working day or an opening covers before it answers "none". Nobody
+/// waits for the next working day of a calendar without work for ten years.
 pub(crate) const SEARCH_DAYS: Day = 3660;
 
-/// Working days, working hours and holidays, in a zone. Cheap to clone.
+/// Working days, working hours and holidays, in a zone. Clones are cheap.
 ///
 /// ```
 /// use calendar::{Calendar, Zones, holidays::Region};
@@ -47,11 +47,11 @@ pub struct Calendar(Arc<Inner>);
 struct Inner {
     id: Box<str>,
     zone: Zone,
-    /// Seconds; what `1 working day` means.
+    /// The length of `1 working day`, in seconds.
     day_seconds: i64,
     source: Source,
     years: Years,
-    /// Whether its author named the zone; that of a region comes from whoever uses it.
+    /// Whether the declaration names the zone. The calendar of a region uses the zone of its user.
     has_own_zone: bool,
 }
 
@@ -80,32 +80,32 @@ impl Calendar {
         Calendar::with_zone(region.code(), zone, false, None, Source::for_region(region))
     }
 
-    /// The name it is referred to by.
+    /// The id that declarations refer to.
     pub fn id(&self) -> &str {
         &self.0.id
     }
 
-    /// The zone its dates and hours are in.
+    /// The zone of its dates and hours.
     pub fn zone(&self) -> &Zone {
         &self.0.zone
     }
 
-    /// Whether the zone belongs to the calendar. A region has none: its days are those of the rule that uses it.
+    /// Whether the zone belongs to the calendar. A region has none: it uses the zone of the rule.
     pub(crate) fn has_own_zone(&self) -> bool {
         self.0.has_own_zone
     }
 
-    /// Seconds in "one working day": `hours_per_day`, or the longest regular day.
+    /// The length of one working day in seconds: `hours_per_day`, or the longest regular day.
     pub fn seconds_per_day(&self) -> i64 {
         self.0.day_seconds
     }
 
-    /// What a date is, with its reason.
+    /// The plan of a date: its hours, and the reason.
     pub fn day(&self, date: Date) -> DayPlan {
         self.plan(civil::day_from_date(date))
     }
 
-    /// The date of an instant, on this calendar's wall clock.
+    /// The date of an instant in this calendar's zone.
     pub fn date_of(&self, instant: Timestamp) -> Date {
         self.zone().wall(instant).date()
     }
@@ -120,8 +120,8 @@ impl Calendar {
         civil::date_from_day(self.working_at_or_before(civil::day_from_date(date))?)
     }
 
-    /// The date `count` working days away. A start that is not a working day counts as the next
-    /// one (or, going back, the one before). `None` where the calendar runs out of working days.
+    /// The date `count` working days away. A start on a day off counts as the next working day, or,
+    /// going back, as the previous one. `None` if the calendar has too few working days.
     pub fn add_working_dates(&self, date: Date, count: i32) -> Option<Date> {
         let day = civil::day_from_date(date);
         let day = if count >= 0 {
@@ -140,7 +140,7 @@ impl Calendar {
         civil::date_from_day(day)
     }
 
-    /// Regions whose holidays are not fully known in the year, with the years that are.
+    /// Regions whose holidays are not fully known in the year, with the years for which they are.
     pub fn unknown_holidays(&self, year: i16) -> Vec<(String, RangeInclusive<i16>)> {
         let mut regions = Vec::new();
         self.0.source.regions(&mut regions);
@@ -159,7 +159,7 @@ impl Calendar {
         self.with_plan(day, DayPlan::clone)
     }
 
-    /// Looks at a day without copying it.
+    /// Reads the plan of a day without copying it.
     pub(crate) fn with_plan<T>(&self, day: Day, look: impl FnOnce(&DayPlan) -> T) -> T {
         self.0.years.with_plan(&self.0.source, day, look)
     }
@@ -168,17 +168,17 @@ impl Calendar {
         self.0.years.is_working(&self.0.source, day)
     }
 
-    /// The first working day of the range, as far as calendars are planned.
+    /// The first working day of the range, within the planned years.
     pub(crate) fn first_working(&self, days: Range<Day>) -> Option<Day> {
         self.0.years.first_working(&self.0.source, planned(days))
     }
 
-    /// The last working day of the range, as far as calendars are planned.
+    /// The last working day of the range, within the planned years.
     pub(crate) fn last_working(&self, days: Range<Day>) -> Option<Day> {
         self.0.years.last_working(&self.0.source, planned(days))
     }
 
-    /// The nth working day of a range inside one year, from 1; from its end if negative.
+    /// The nth working day of a range inside one year, counted from 1, or from the end if negative.
     pub(crate) fn nth_working(&self, days: Range<Day>, nth: i32) -> Option<Day> {
         if planned(days.clone()) != days || nth == 0 {
             return None;
@@ -195,12 +195,12 @@ impl Calendar {
     }
 }
 
-/// The part of a range that calendars are planned for.
+/// The part of a range that lies in the planned years.
 pub(crate) fn planned(days: Range<Day>) -> Range<Day> {
     days.start.max(PLANNED.start)..days.end.min(PLANNED.end)
 }
 
-/// Dates that the zone's clock jumps over, such as 2011-12-30 in Apia: nobody works on them.
+/// Dates that the zone's clock skips, such as 2011-12-30 in Apia. They are days off.
 fn missing_dates(zone: &Zone) -> impl Iterator<Item = Entry> {
     let mut missing = Vec::new();
     let mut segment = zone.segment(i64::from(PLANNED.start) * DAY_SECONDS);

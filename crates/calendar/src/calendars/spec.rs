@@ -1,4 +1,4 @@
-//! Calendars as people declare them, and the way from there to a [`Calendar`].
+//! Declarations of calendars, from which a [`Calendar`] is built.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::problem::Mistake;
 use crate::zone::Zone;
 use crate::zones::Zones;
 
-/// A calendar as it is written.
+/// A calendar as declared.
 ///
 /// ```yaml
 /// id: us-business
@@ -20,50 +20,49 @@ use crate::zones::Zones;
 /// exceptions: [ { date: 2026-12-19, working: true } ]
 /// ```
 ///
-/// or composed: `union: [a, b]`, `intersection: [a, b]`, `base: a` with `all_but: [b]`.
+/// Or composed: `union: [a, b]`, `intersection: [a, b]`, `base: a` with `all_but: [b]`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CalendarSpec {
-    /// The name it is referred to by.
+    /// The id that other declarations refer to.
     #[serde(default)]
     pub id: String,
     /// IANA zone of its dates and hours.
     #[serde(default, alias = "tz", skip_serializing_if = "Option::is_none")]
     pub timezone: Option<String>,
-    /// Weekdays (`mon`, `mon-fri`, `sat,sun`) to intervals. Monday to Friday from nine to five if left out; an empty
-    /// mapping means no working hours at all.
+    /// Weekdays (`mon`, `mon-fri`, `sat,sun`) with their intervals. Monday to Friday from nine to
+    /// five if left out; an empty mapping means no working hours at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hours: Option<BTreeMap<String, HoursSpec>>,
-    /// Days off, or with other hours.
+    /// Days off, or days with other hours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holidays: Vec<HolidaySpec>,
-    /// What overrides everything else.
+    /// Dates that override everything else.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exceptions: Vec<ExceptionSpec>,
-    /// What `1 working day` means, in hours; the longest regular day if left out.
+    /// The length of `1 working day` in hours; the longest regular day if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hours_per_day: Option<f64>,
-    /// Worked where any of these works.
+    /// Working time is where any of these calendars has working time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub union: Vec<String>,
-    /// Worked where all of these work.
+    /// Working time is where all of these calendars have working time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intersection: Vec<String>,
-    /// Worked where this works and none of `all_but` does.
+    /// Working time is where this calendar has working time and none of `all_but` has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
-    /// See `base`.
+    /// Calendars whose working time is removed from `base`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub all_but: Vec<String>,
 }
 
-/// Intervals of a day: `"09:00-17:00"`, `["09:00-12:00", "13:00-17:00"]` or `[["09:00", "17:00"]]`.
+/// The intervals of a day: `"09:00-17:00"`, `["09:00-12:00", "13:00-17:00"]` or `[["09:00",
+/// "17:00"]]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected hours such as \"09:00-17:00\", or a list of them")]
 pub enum HoursSpec {
-    /// One interval.
     One(String),
-    /// Several.
     Several(Vec<IntervalSpec>),
 }
 
@@ -85,13 +84,12 @@ pub enum IntervalSpec {
                  to, and with name and hours"
 )]
 pub enum HolidaySpec {
-    /// A bare date.
     Date(String),
-    /// Anything else.
+    /// An entry with fields.
     Detailed(Box<DetailedHoliday>),
 }
 
-/// A country's holidays, an ICS file, or own dates.
+/// The holidays of a country or an ICS file, or own dates.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DetailedHoliday {
@@ -107,16 +105,15 @@ pub struct DetailedHoliday {
     /// `2026-12-24`, or `12-24` for every year.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub date: Option<String>,
-    /// First date of several.
+    /// First date of a range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// Last date of several.
+    /// Last date of a range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// What the day is called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Hours worked all the same.
+    /// Hours worked on that day all the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hours: Option<HoursSpec>,
 }
@@ -127,30 +124,29 @@ pub struct DetailedHoliday {
 pub struct ExceptionSpec {
     /// `2026-12-19`, or `12-19` for every year.
     pub date: String,
-    /// Worked or not.
+    /// Whether the date is a working day.
     pub working: bool,
-    /// Hours worked; those of a regular day if left out.
+    /// The working hours; those of a regular day if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hours: Option<HoursSpec>,
-    /// Why.
+    /// The reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
-/// What a declaration may refer to. Files are read by the caller: this crate does no IO.
+/// What a declaration may refer to. The caller reads the files, because this crate does no IO.
 pub struct Context<'a> {
-    /// The zone database.
     pub zones: &'a Zones,
     /// The zone of a calendar that names none.
     pub default_zone: Option<&'a Zone>,
-    /// The text of an ICS file, or why it cannot be had.
+    /// Returns the text of an ICS file, or why it cannot be read.
     pub read_ics: &'a dyn Fn(&str) -> Result<String, String>,
-    /// A calendar that was declared before.
+    /// Finds a calendar that was declared before.
     pub find: &'a dyn Fn(&str) -> Option<Calendar>,
 }
 
 impl CalendarSpec {
-    /// The calendar, or everything that is wrong with the declaration.
+    /// Builds the calendar, or returns every mistake in the declaration.
     pub fn build(&self, context: &Context<'_>) -> Result<Calendar, Vec<Mistake>> {
         Builder::new(context).calendar(self)
     }

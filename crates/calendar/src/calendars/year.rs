@@ -1,4 +1,4 @@
-//! Day plans: what each date of a year is, worked out once and kept.
+//! Day plans: the hours and the reason of each date, computed once per year and cached.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,23 +11,23 @@ use crate::civil::{self, Day, Ymd};
 use crate::english;
 use crate::holidays::Region;
 
-/// Years that searches look at; their plans are kept. Nobody plans work outside of them.
+/// The years that searches cover and whose plans are cached. Nobody plans work outside of them.
 const FIRST_KEPT: i32 = 1900;
 const KEPT: usize = 400;
-/// The days of those years.
+/// The days of the planned years.
 pub(crate) const PLANNED: Range<Day> =
     civil::day_number(FIRST_KEPT, 1, 1)..civil::day_number(FIRST_KEPT + KEPT as i32, 1, 1);
 
-/// Why a date is worked or not.
+/// Why a date is a working day or a day off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// An ordinary working day.
     Working,
-    /// A weekday on which nobody works, by its name.
+    /// A weekday off, by its name.
     Weekend(&'static str),
-    /// A holiday; it may still be worked for some hours.
+    /// A holiday, which may still have working hours.
     Holiday(Arc<str>),
-    /// An exception someone declared, or a make-up working day.
+    /// A declared exception, or a make-up working day.
     Exception(Arc<str>),
 }
 
@@ -42,47 +42,46 @@ impl fmt::Display for Reason {
     }
 }
 
-/// One date: its working hours and the reason.
+/// The plan of one date: its working hours and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DayPlan {
     /// Sorted; empty on a day off.
     pub shifts: Arc<[Shift]>,
-    /// Why.
     pub reason: Reason,
 }
 
 impl DayPlan {
-    /// Whether anything is worked on that date.
+    /// Whether the date has working hours.
     pub fn is_working(&self) -> bool {
         !self.shifts.is_empty()
     }
 }
 
-/// What a declared date changes.
+/// The change that a declared date makes.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) dates: Dates,
     pub(crate) reason: Reason,
-    /// `None`: worked as on a regular day.
+    /// `None` means the hours of a regular day.
     pub(crate) shifts: Option<Arc<[Shift]>>,
 }
 
-/// Where day plans come from.
+/// How the plans of days are computed.
 pub(crate) enum Source {
     Own(Own),
-    /// Worked where any of them works.
+    /// Working time of any of the calendars.
     Union(Vec<Calendar>),
-    /// Worked where all of them work.
+    /// Working time that all of the calendars have.
     Intersection(Vec<Calendar>),
-    /// Worked where the first works and none of the others does.
+    /// Working time of the first calendar that none of the others has.
     AllBut(Calendar, Vec<Calendar>),
 }
 
 pub(crate) struct Own {
-    /// By weekday, Sunday first.
+    /// Hours by weekday, Sunday first.
     pub(crate) week: [Arc<[Shift]>; 7],
     pub(crate) regions: Vec<Region>,
-    /// Later entries win.
+    /// Later entries take precedence.
     pub(crate) entries: Vec<Entry>,
 }
 
@@ -96,7 +95,7 @@ impl Source {
         Source::Own(Own { week, regions: vec![region.clone()], entries: Vec::new() })
     }
 
-    /// Seconds of the longest regular day.
+    /// The length of the longest regular day, in seconds.
     pub(crate) fn longest_day(&self) -> i64 {
         match self {
             Source::Own(own) => own.week.iter().map(|day| seconds(day)).max().unwrap_or(0),
@@ -144,8 +143,8 @@ impl Source {
     }
 }
 
-/// Days off in the usual week, as bits with Sunday as bit 0. Saturday and Sunday but for the
-/// countries whose week is another one.
+/// The days off of the usual week, as bits with Sunday as bit 0: Saturday and Sunday, except in the
+/// countries listed.
 fn weekend(region: &str) -> u8 {
     match region.get(..2).unwrap_or("") {
         "BD" | "BH" | "DZ" | "EG" | "IL" | "IQ" | "JO" | "KW" | "LY" | "OM" | "QA" | "SA"
@@ -223,13 +222,13 @@ impl Own {
         days
     }
 
-    /// The hours of the weekday, or of the longest day if that weekday is usually off.
+    /// The hours of the weekday, or those of the longest day if that weekday is off.
     fn regular(&self, day: Day) -> Arc<[Shift]> {
         let own = &self.week[civil::weekday(day) as usize];
         if !own.is_empty() {
             return own.clone();
         }
-        // The first of the longest ones, Monday first, whatever the order of a tie.
+        // Of several days of that length, the first from Monday on.
         let longest = (1..8).map(|day| &self.week[day % 7]).rev().max_by_key(|day| seconds(day));
         longest.cloned().unwrap_or_else(|| own.clone())
     }
@@ -265,7 +264,7 @@ impl YearPlan {
             .map(|(word, bits)| self.first + word as Day * 64 + bits.ilog2() as Day)
     }
 
-    /// How many days before the `at`th day of the year are worked.
+    /// The number of working days before the `at`th day of the year.
     fn count_before(&self, at: Day) -> u32 {
         let (word, bit) = (at as usize / 64, at % 64);
         let whole: u32 = self.working[..word].iter().map(|bits| bits.count_ones()).sum();
@@ -274,7 +273,7 @@ impl YearPlan {
     }
 }
 
-/// The years worked out so far. A cache only.
+/// A cache of the years computed so far.
 pub(crate) struct Years(Box<[OnceLock<Box<YearPlan>>]>);
 
 impl Default for Years {
@@ -284,7 +283,7 @@ impl Default for Years {
 }
 
 impl Years {
-    /// Days outside of the planned years are not worked.
+    /// Whether a day is a working day. Days outside of the planned years are not.
     pub(crate) fn is_working(&self, source: &Source, day: Day) -> bool {
         PLANNED.contains(&day)
             && self.with_year(source, day, |year| year.first_from(day - year.first) == Some(day))
@@ -320,7 +319,7 @@ impl Years {
         None
     }
 
-    /// The nth working day (from 0) of a range inside one year; the nth from its end if `back`.
+    /// The nth working day, from 0, of a range inside one year; the nth from its end if `back`.
     pub(crate) fn nth_working(
         &self,
         source: &Source,
@@ -335,7 +334,8 @@ impl Years {
             if nth >= count {
                 return None;
             }
-            // The number of working days before a date grows with the date.
+            // The number of working days before a date grows with the date, so a binary search
+            // finds it.
             let rank = year.count_before(from) + nth;
             let (mut low, mut high) = (from, to - 1);
             while low < high {
@@ -361,7 +361,7 @@ impl Years {
         self.with_year(source, day, |year| look(&year.plans[(day - year.first) as usize]))
     }
 
-    /// `day` must be planned.
+    /// Reads the plan of a year, computing it if needed. `day` must be in the planned years.
     fn with_year<T>(&self, source: &Source, day: Day, look: impl FnOnce(&YearPlan) -> T) -> T {
         let Ymd { year, .. } = civil::ymd(day);
         let kept = &self.0[(year - FIRST_KEPT) as usize];

@@ -1,13 +1,13 @@
-//! Which days of a month match: the day-of-month and day-of-week fields together.
+//! The days of a month that match the day-of-month and day-of-week fields together.
 
 use std::ops::Range;
 
 use crate::civil;
 
-/// The n of `5L` and `FRI#L`.
+/// The n that stands for "last" in `5L` and `FRI#L`.
 pub(super) const LAST: u32 = 6;
 
-/// Both day fields, as bits. A month's days are bits 1 to 31.
+/// Both day fields, as bits. The days of a month are bits 1 to 31.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Days {
     of_month: OfMonth,
@@ -16,14 +16,14 @@ pub(super) struct Days {
     shape: Shape,
 }
 
-/// What has to be looked at to know a month's days.
+/// What the matching days of a month depend on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Shape {
-    /// Nothing: every day matches.
+    /// On nothing: every day matches.
     Every,
-    /// The numbers of the days alone.
+    /// Only on the length of the month.
     Numbers,
-    /// Weekdays too.
+    /// Also on the weekdays.
     #[default]
     Weekdays,
 }
@@ -31,10 +31,10 @@ enum Shape {
 /// How the two fields combine when both are restricted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Join {
-    /// Cron's old rule.
+    /// Either may match: the traditional rule of cron.
     #[default]
     Either,
-    /// `+MON`.
+    /// Both must match: `+MON`.
     Both,
 }
 
@@ -42,11 +42,11 @@ enum Join {
 struct OfMonth {
     any: bool,
     days: u32,
-    /// Bit k: the day k before the last one (`L` is bit 0).
+    /// Bit k: the day k days before the last one (`L` is bit 0).
     from_last: u32,
-    /// Bit d: the working weekday nearest to the dth (`15W`).
+    /// Bit d: the Monday-to-Friday day nearest to the dth (`15W`).
     near: u32,
-    /// `LW`.
+    /// `LW`: the last Monday-to-Friday day.
     last_workday: bool,
 }
 
@@ -55,7 +55,7 @@ struct OfWeek {
     any: bool,
     /// Bit 0 is Sunday.
     weekdays: u8,
-    /// For n = 1 to 5 and [`LAST`]: the weekdays of which the nth of the month matches.
+    /// For n = 1 to 5 and [`LAST`]: the weekdays whose nth of the month matches.
     nth: [u8; 7],
 }
 
@@ -96,7 +96,7 @@ impl Days {
         self.join = Join::Both;
     }
 
-    /// Both fields have been read.
+    /// Called when both fields have been parsed.
     pub(super) fn complete(mut self) -> Days {
         let OfMonth { any, from_last, near, last_workday, .. } = self.of_month;
         let numbers = !any && from_last == 0 && near == 0 && !last_workday;
@@ -108,12 +108,13 @@ impl Days {
         self
     }
 
-    /// Every day of every month.
+    /// Whether every day of every month matches.
     pub(super) fn is_every(&self) -> bool {
         self.shape == Shape::Every
     }
 
-    /// Numbered days only: a month's days depend on its length alone.
+    /// Whether the fields contain only numbered days, so that a month's days depend only on its
+    /// length.
     pub(super) fn are_numbers(&self) -> bool {
         self.shape == Shape::Numbers
     }
@@ -143,13 +144,13 @@ impl Days {
         matching & whole
     }
 
-    /// The months that have, in some year, one of the days: the others need not be searched, and a
-    /// rule without any is known to be impossible.
+    /// The months that have a matching day in some year. The others need not be searched, and a
+    /// rule without any can never match.
     pub(super) fn reachable(&self, months: u16) -> u16 {
         if self.is_every() {
             return months;
         }
-        // These begin on every weekday, as leap years and as common ones.
+        // These years begin on every weekday, both as leap years and as common ones.
         const EVERY_KIND: Range<i32> = 2000..2028;
         let has_day = |month: &u32| {
             months >> month & 1 == 1
@@ -158,13 +159,13 @@ impl Days {
         (1..=12).filter(has_day).fold(0, |bits, month| bits | 1 << month)
     }
 
-    /// The day, if the rule is for one day of the month and nothing else.
+    /// The day, if the rule matches one numbered day of the month and nothing else.
     pub(super) fn single_day_of_month(&self) -> Option<u32> {
         let days = self.of_month.days;
         (self.shape == Shape::Numbers && days.count_ones() == 1).then(|| days.trailing_zeros())
     }
 
-    /// The parts, for putting the rule into words.
+    /// The parts of the fields, for describing the rule in words.
     pub(super) fn parts(&self) -> Parts<'_> {
         Parts {
             days_of_month: (!self.of_month.any).then_some(DayOfMonthParts {
@@ -179,7 +180,7 @@ impl Days {
     }
 }
 
-/// What [`Days`] is made of.
+/// The parts of [`Days`].
 pub(super) struct Parts<'a> {
     pub(super) days_of_month: Option<DayOfMonthParts>,
     pub(super) days_of_week: Option<(u8, &'a [u8; 7])>,
@@ -197,7 +198,8 @@ impl OfMonth {
     fn matching(&self, length: u32, first: u32) -> u32 {
         let mut days = self.days;
         if self.from_last != 0 {
-            // Bit k of `from_last` is day `length - k`: the mirrored bits, moved into place.
+            // Bit k of `from_last` is day `length - k`: the bits are mirrored and shifted into
+            // position.
             days |= self.from_last.reverse_bits() >> (31 - length);
         }
         let mut near = self.near & (u32::MAX >> (31 - length));
@@ -213,7 +215,7 @@ impl OfMonth {
     }
 }
 
-/// The Monday-to-Friday day nearest to `day`, without leaving the month.
+/// The Monday-to-Friday day nearest to `day` in the same month.
 fn nearest_workday(day: u32, length: u32, first: u32) -> u32 {
     match (first + day - 1) % 7 {
         6 if day == 1 => 3,
@@ -241,7 +243,7 @@ impl OfWeek {
     }
 }
 
-/// The days of a month (bits 1 and up) that fall on the weekdays, if the 1st is on `first`.
+/// The days of a month, as bits from 1, that fall on the weekdays, if the 1st is on `first`.
 fn repeat_weekly(weekdays: u8, first: u32) -> u32 {
     const EVERY_SEVENTH: u64 = 1 | 1 << 7 | 1 << 14 | 1 << 21 | 1 << 28 | 1 << 35;
     ((u64::from(weekdays) * EVERY_SEVENTH) >> first << 1) as u32

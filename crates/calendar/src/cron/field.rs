@@ -1,4 +1,4 @@
-//! The fields of a cron expression: their names, ranges and words.
+//! The fields of a cron expression: their names, ranges and value names.
 
 /// One of the seven fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,12 +48,12 @@ impl Field {
         }
     }
 
-    /// Where `*` and an open `n/step` end: 7 is only another name for Sunday.
+    /// The value at which `*` and an open `n/step` end. 7 is only another name for Sunday.
     pub(super) fn last(self) -> u32 {
         if self == Field::DayOfWeek { 6 } else { self.max() }
     }
 
-    /// Whether `?` may stand for "no matter".
+    /// Whether the field allows `?` for "any".
     pub(super) fn is_day(self) -> bool {
         matches!(self, Field::DayOfMonth | Field::DayOfWeek)
     }
@@ -69,7 +69,7 @@ impl Field {
         Some(first + at as u32)
     }
 
-    /// What may be written in the field, in one line.
+    /// What the field allows, in one line.
     pub(super) fn allowed(self) -> &'static str {
         match self {
             Field::Second => "0-59, with * , - /",

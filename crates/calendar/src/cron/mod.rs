@@ -15,7 +15,7 @@ use crate::civil::{self, CYCLE_YEARS, Day, FIRST_YEAR, LAST_YEAR, Local, Ymd};
 use crate::dst::WallTimes;
 use crate::problem::Problem;
 
-/// Names for common expressions, with or without `@`, in any case.
+/// Names of common expressions, with or without `@`, in upper or lower case.
 pub(crate) const PRESETS: [(&str, &str); 10] = [
     ("daily", "0 0 * * *"),
     ("midnight", "0 0 * * *"),
@@ -60,30 +60,31 @@ pub struct Cron {
     days: Days,
     /// Bit 1 is January.
     months: u16,
-    /// Those of the months in which the rule can match at all.
+    /// The months in which the rule can match at all.
     reachable: u16,
     years: Years,
     wildcard: bool,
 }
 
 impl Cron {
-    /// Reads an expression. At most 256 characters, ASCII only.
+    /// Parses an expression of at most 256 ASCII characters.
     pub fn parse(text: &str) -> Result<Cron, Problem> {
         parse::parse(text)
     }
 
-    /// Whether the minute or hour field begins with `*`, which decides the daylight saving rule:
-    /// such a rule keeps its spacing, any other keeps its times of day.
+    /// Whether the minute or hour field begins with `*`. Such a rule keeps its spacing at a change
+    /// of the clock; any other keeps its times of day.
     pub fn is_wildcard(&self) -> bool {
         self.wildcard
     }
 
-    /// Whether it names hours of the day; one that runs in every hour does the same in every zone.
+    /// Whether the rule names hours of the day. A rule that runs in every hour means the same in
+    /// every zone.
     pub(crate) fn names_hours(&self) -> bool {
         self.hours.count_ones() < 24
     }
 
-    /// In English: `at 09:00 on weekdays`.
+    /// Describes the expression in English: `at 09:00 on weekdays`.
     pub fn words(&self) -> String {
         words::words(self)
     }
@@ -92,12 +93,12 @@ impl Cron {
     pub(crate) fn only_late_day(&self) -> Option<u32> {
         let day = self.days.single_day_of_month()?;
         let months = (1..=12).filter(|month| self.months >> month & 1 == 1);
-        // 2000 is a leap year: a rule for 29 February alone is not told what it knows.
+        // 2000 is a leap year, so that a rule for 29 February alone gets no warning.
         let short = months.clone().any(|month| civil::month_length(2000, month) < day);
         (short && months.count() > 1).then_some(day)
     }
 
-    /// The expression behind a preset, if that was written.
+    /// The expression of the preset, if one was written.
     pub fn expanded(&self) -> Option<&'static str> {
         parse::preset(self.text.trim())
     }
@@ -143,7 +144,8 @@ impl Cron {
         None
     }
 
-    /// To the next year that can match: a rule for 29 February alone needs leap years.
+    /// The number of years to the next one that can match: a rule for 29 February alone needs leap
+    /// years.
     fn years_to_skip(&self, year: i32) -> i32 {
         const FEBRUARY: u16 = 1 << 2;
         let leap_day_only = self.reachable == FEBRUARY && self.days.are_numbers();
@@ -259,7 +261,7 @@ impl WallTimes for Cron {
     }
 }
 
-/// The expression as it was written.
+/// Formats the expression as written.
 impl fmt::Display for Cron {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
@@ -276,7 +278,7 @@ fn highest_below(bits: u64, below: u32) -> Option<u32> {
     (rest != 0).then(|| rest.ilog2())
 }
 
-/// Bits 0 to `last`, of at most 31.
+/// Bits 0 to `last`, which is at most 31.
 fn up_to(last: u32) -> u32 {
     u32::MAX >> (31 - last)
 }

@@ -1,4 +1,5 @@
-//! Text to [`Cron`]: one pass over the bytes, no allocation unless something is wrong.
+//! Parses text into a [`Cron`] in one pass over the bytes, without allocation unless there is a
+//! mistake.
 
 use std::ops::Range;
 
@@ -8,7 +9,7 @@ use super::years::Years;
 use super::{Cron, PRESETS};
 use crate::problem::{Problem, nearest};
 
-/// Longest expression that is read. The longest useful one has about 200 characters.
+/// The longest expression. The longest useful one has about 200 characters.
 const LENGTH_LIMIT: usize = 256;
 const MAX_FIELDS: usize = 7;
 
@@ -30,20 +31,20 @@ pub(super) fn parse(text: &str) -> Result<Cron, Problem> {
     Parser { text }.expression()
 }
 
-/// The expression behind `daily`, `@daily`, …
+/// The expression of a preset: `daily`, `@daily`, …
 pub(super) fn preset(name: &str) -> Option<&'static str> {
     let name = name.strip_prefix('@').unwrap_or(name);
     let found = PRESETS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
     found.map(|(_, expression)| *expression)
 }
 
-/// Whether it looks like a name: no field of an expression begins with a letter and goes on as one.
+/// Whether the text looks like a preset's name: a single word.
 fn is_word(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
-/// A range with a step, or one value.
+/// A range with a step, or a single value.
 #[derive(Clone, Copy)]
 struct Span {
     from: u32,
@@ -88,7 +89,7 @@ impl Parser<'_> {
         Ok(Cron { text, seconds, minutes, hours, days, months, reachable, years, wildcard })
     }
 
-    /// Splits at blanks; `count` goes on beyond what is kept.
+    /// Splits the text at blanks. `count` includes fields beyond those returned.
     fn fields(&self) -> ([Range<usize>; MAX_FIELDS], usize) {
         let bytes = self.text.as_bytes();
         let blank = |b: u8| matches!(b, b' ' | b'\t' | b'\r' | b'\n');
@@ -153,7 +154,7 @@ impl Parser<'_> {
         self.text.as_bytes().get(field.start) == Some(&b'*')
     }
 
-    /// A field of plain numbers as a set of bits.
+    /// Parses a field of plain numbers into a set of bits.
     fn bits(&self, field: Field, place: Range<usize>) -> Result<u64, Problem> {
         let mut bits = 0;
         for item in self.items(place) {
@@ -204,7 +205,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// The 15 of `15W`.
+    /// Parses the 15 of `15W`.
     fn near(&self, item: Range<usize>) -> Result<u32, Problem> {
         let number = item.start..item.end - 1;
         self.digits(&number).filter(|day| (1..=31).contains(day)).ok_or_else(|| {
@@ -233,7 +234,7 @@ impl Parser<'_> {
             } else if matches!(word, [_, .., b'L' | b'l']) {
                 days.nth_weekday(self.weekday(item.start..item.end - 1)?, LAST);
             } else {
-                // Bit 7 is Sunday once more.
+                // Bit 7 is Sunday too.
                 let bits = bits_of(self.span(Field::DayOfWeek, item)?);
                 days.weekdays(((bits | bits >> 7) & 0x7f) as u8);
             }
@@ -245,7 +246,7 @@ impl Parser<'_> {
         Ok(self.value(Field::DayOfWeek, place)? % 7)
     }
 
-    /// The 3 of `5#3`, or the L of `FRI#L`.
+    /// Parses the 3 of `5#3`, or the L of `FRI#L`.
     fn nth(&self, place: Range<usize>, item: &Range<usize>) -> Result<u32, Problem> {
         if matches!(&self.text[place.clone()], "L" | "l") {
             return Ok(LAST);
@@ -258,7 +259,7 @@ impl Parser<'_> {
         })
     }
 
-    /// The parts between commas. An empty one is an error.
+    /// The parts between commas. An empty part is an error.
     fn items(
         &self,
         place: Range<usize>,
@@ -282,7 +283,7 @@ impl Parser<'_> {
         )
     }
 
-    /// `*`, `5`, `1-5`, each with an optional `/step`.
+    /// Parses `*`, `5` or `1-5`, each with an optional `/step`.
     fn span(&self, field: Field, item: Range<usize>) -> Result<Span, Problem> {
         let bytes = &self.text.as_bytes()[item.clone()];
         let slash = bytes.iter().position(|&b| b == b'/').map(|i| item.start + i);
@@ -295,7 +296,7 @@ impl Parser<'_> {
         if base_bytes == b"*" {
             return Ok(Span { from: field.min(), to: field.last(), step });
         }
-        // A leading '-' is a negative number, not an open range.
+        // A leading `-` makes a negative number, not an open range.
         let dash = base_bytes.iter().skip(1).position(|&b| b == b'-').map(|i| base.start + 1 + i);
         let Some(dash) = dash else {
             let from = self.value(field, base)?;
@@ -306,7 +307,8 @@ impl Parser<'_> {
         let from = self.value(field, low.clone())?;
         let mut to = self.value(field, high.clone())?;
         if field == Field::DayOfWeek && to == 0 && from > 0 {
-            // FRI-SUN: a Sunday at the end of a range is 7. The digit 0 stays a reversed range.
+            // FRI-SUN: a Sunday at the end of a range is 7. With the digit 0, the range is reversed
+            // and refused.
             to = if self.text.as_bytes()[high.start].is_ascii_digit() { 0 } else { 7 };
         }
         if from > to {
@@ -354,7 +356,7 @@ impl Parser<'_> {
             .suggest(self.replaced(item.clone(), &format!("{base}/5"))))
     }
 
-    /// A number in range, or a name.
+    /// Parses a number in range, or a name.
     fn value(&self, field: Field, place: Range<usize>) -> Result<u32, Problem> {
         let word = &self.text.as_bytes()[place.clone()];
         if let Some(value) = self.digits(&place) {
@@ -407,7 +409,7 @@ impl Parser<'_> {
         }
     }
 
-    /// ASCII digits only; too many of them are no number of ours.
+    /// Parses ASCII digits. Numbers with more than nine digits are refused.
     fn digits(&self, place: &Range<usize>) -> Option<u32> {
         let bytes = &self.text.as_bytes()[place.clone()];
         if bytes.is_empty() || bytes.len() > 9 {
@@ -416,7 +418,7 @@ impl Parser<'_> {
         bytes.iter().try_fold(0u32, |n, b| b.is_ascii_digit().then(|| n * 10 + u32::from(b - b'0')))
     }
 
-    /// The whole expression with one part written differently: something to paste.
+    /// The whole expression with one part replaced: a suggestion to paste.
     fn replaced(&self, place: Range<usize>, with: &str) -> String {
         format!("{}{with}{}", &self.text[..place.start], &self.text[place.end..]).trim().to_owned()
     }

@@ -1,11 +1,11 @@
-//! A cron expression in English.
+//! Describes a cron expression in English.
 
 use super::Cron;
 use super::days::{DayOfMonthParts, LAST, Parts};
 use super::years::Years;
 use crate::english::{self, MONTHS, WEEKDAYS};
 
-/// So many times of day are listed one by one; beyond that the fields are described.
+/// Up to this many times of day are listed one by one; with more, the fields are described.
 const LISTED_TIMES: u32 = 6;
 
 pub(super) fn words(cron: &Cron) -> String {
@@ -44,11 +44,11 @@ fn values(bits: u64) -> Vec<u32> {
     (0..64).filter(|v| bits >> v & 1 == 1).collect()
 }
 
-/// What a field looks like to a reader.
+/// The form of a field's values, for readers.
 enum Shape {
     Every,
     One(u32),
-    /// From the first value on, evenly, to the end of the field.
+    /// Evenly spaced from the first value to the end of the field.
     Step(u32),
     Range(u32, u32),
     List(Vec<u32>),
@@ -71,7 +71,7 @@ fn shape(bits: u64, size: u32) -> Shape {
     }
 }
 
-/// The time of day, and whether it names times (so that "every day" belongs behind it).
+/// Describes the time of day. Also returns whether it names times, so that "every day" can follow.
 fn times(cron: &Cron) -> (String, bool) {
     let (seconds, minutes, hours) = (cron.seconds, cron.minutes, u64::from(cron.hours));
     let listed = seconds.count_ones() * minutes.count_ones() * hours.count_ones();
@@ -185,7 +185,7 @@ fn days_of_week(weekdays: u8, nth: &[u8; 7]) -> String {
         0b0100_0001 => words.push("on weekends".to_owned()),
         0b0111_1111 => words.push("on every day".to_owned()),
         _ => {
-            // A reader's week begins on Monday.
+            // For readers, the week begins on Monday.
             let mut days: Vec<u32> =
                 values(u64::from(weekdays)).iter().map(|&d| if d == 0 { 7 } else { d }).collect();
             days.sort_unstable();

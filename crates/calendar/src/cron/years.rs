@@ -1,10 +1,10 @@
-//! The year field. Kept as ranges: as bits it would be a kilobyte that hardly anyone uses.
+//! The year field, kept as ranges. As bits it would take a kilobyte, which hardly any rule needs.
 
-/// Which years a rule is limited to.
+/// The years that a rule is limited to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Years {
     Every,
-    /// From, to (inclusive), step.
+    /// Ranges: from, to (inclusive), step.
     Only(Box<[(i32, i32, i32)]>),
 }
 

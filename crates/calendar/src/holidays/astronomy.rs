@@ -1,4 +1,4 @@
-//! The days that follow sun and moon by a formula: Easter and the equinoxes of Japan.
+//! Dates that follow the sun and the moon by a formula: Easter, and the equinoxes in Japan.
 
 use jiff::ToSpan;
 use jiff::civil::Date;
@@ -31,17 +31,17 @@ fn days_after_21_march(year: i16, days: i32) -> Option<Date> {
     Date::new(year, 3, 21).ok()?.checked_add(days.days()).ok()
 }
 
-/// The vernal equinox in Japan, known by formula for 1980 to 2099.
+/// The vernal equinox in Japan. The formula holds for 1980 to 2099.
 pub(super) fn vernal_equinox(year: i16) -> Option<Date> {
     Date::new(year, 3, equinox_day(year, 20_843_100)?).ok()
 }
 
-/// The autumnal equinox in Japan, known by formula for 1980 to 2099.
+/// The autumnal equinox in Japan. The formula holds for 1980 to 2099.
 pub(super) fn autumnal_equinox(year: i16) -> Option<Date> {
     Date::new(year, 9, equinox_day(year, 23_248_800)?).ok()
 }
 
-/// The day of the month, from the moment in 1980 in millionths of a day.
+/// The day of the month, computed from the time of the equinox in 1980 in millionths of a day.
 fn equinox_day(year: i16, in_1980: i32) -> Option<i8> {
     if !(1980..=2099).contains(&year) {
         return None;

@@ -1,8 +1,8 @@
 //! Public holidays by country and subdivision.
 //!
-//! The rules are the text files in `data/holidays`, one per country, made from a maintained source
-//! by `tools/holidays/induce.py`. The language of the files is described in `text.rs` and
-//! `rules.rs`. This module reads the rules of one region and gives the holidays of a year.
+//! The rules are the text files in `data/holidays`, one per country, generated from a maintained
+//! source by `tools/holidays/induce.py`. The language of the files is described in `text.rs` and
+//! `rules.rs`. This module parses the rules of one region and returns the holidays of a year.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -41,7 +41,7 @@ use text::Line;
 #[derive(Clone)]
 pub struct Region(Arc<Rules>);
 
-/// What the rule file of a country says about one region.
+/// The rules of one region, from the rule file of its country.
 struct Rules {
     code: String,
     name: String,
@@ -50,32 +50,30 @@ struct Rules {
     known_years: Option<RangeInclusive<i16>>,
 }
 
-/// A public holiday, or a day on which work is made up for one.
+/// A public holiday, or a make-up working day for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holiday {
-    /// The day.
     pub date: Date,
-    /// Its name in English; `(estimated)` in it marks a day that is not yet confirmed.
+    /// English name. It contains `(estimated)` if the day is not yet confirmed.
     pub name: Arc<str>,
 }
 
 /// A country whose public holidays are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Country {
-    /// ISO 3166-1, as `DE`.
+    /// ISO 3166-1 code, such as `DE`.
     pub code: &'static str,
-    /// English name.
     pub name: &'static str,
-    /// Its parts that may have other holidays than the country.
+    /// Subdivisions that may have other holidays than the country.
     pub subdivisions: Vec<Subdivision>,
 }
 
-/// A part of a country whose public holidays are known.
+/// A subdivision of a country whose public holidays are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subdivision {
-    /// As for [`Region::parse`], mostly ISO 3166-2: `DE-BY`.
+    /// The code for [`Region::parse`], mostly ISO 3166-2: `DE-BY`.
     pub code: String,
-    /// Its name in the language of the source, mostly its own.
+    /// The name in the language of the source, mostly the local one.
     pub name: &'static str,
 }
 
@@ -84,7 +82,7 @@ impl Region {
     ///
     /// # Errors
     ///
-    /// If no such region is known; the error names the nearest codes.
+    /// Fails if no such region is known; the error contains the most similar codes.
     pub fn parse(code: &str) -> Result<Region, UnknownRegion> {
         let (country, subdivision) = match code.trim().split_once('-') {
             Some((country, subdivision)) => (country, Some(subdivision)),
@@ -125,18 +123,18 @@ impl Region {
         Region(Arc::new(rules))
     }
 
-    /// The code in its canonical form, as `DE-BY`.
+    /// The code in its canonical form, such as `DE-BY`.
     pub fn code(&self) -> &str {
         &self.0.code
     }
 
-    /// The name for people, as `Germany, Bayern`.
+    /// The name for people, such as `Germany, Bayern`.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// The holidays of a year in the order of their dates, one entry for each date: the names of
-    /// several on one date are joined with `; `.
+    /// The holidays of a year, sorted by date, with one entry per date. The names of several
+    /// holidays on one date are joined with `; `.
     pub fn holidays(&self, year: i16) -> Vec<Holiday> {
         let mut found: Vec<(Date, &Arc<str>)> = Vec::new();
         for (name, rule) in &self.0.holidays {
@@ -157,8 +155,8 @@ impl Region {
             .collect()
     }
 
-    /// The days of a year on weekends on which work is made up for days off between holidays, as
-    /// in China.
+    /// The make-up working days of a year: weekend days on which people work for days off between
+    /// holidays, as in China.
     pub fn working_days(&self, year: i16) -> Vec<Holiday> {
         let mut days: Vec<Date> =
             self.0.working_days.iter().flat_map(|rule| rule.days_in(year)).collect();
@@ -168,13 +166,13 @@ impl Region {
         days.into_iter().map(|date| Holiday { date, name: Arc::clone(&name) }).collect()
     }
 
-    /// The years in which all days are known. Outside them, days that follow the moon or are
-    /// announced each year may be missing. None if the rules of the region hold in any year.
+    /// The years in which all holidays are known. Outside of them, days that follow the moon or are
+    /// announced each year may be missing. `None` if the rules of the region hold in any year.
     pub fn known_years(&self) -> Option<RangeInclusive<i16>> {
         self.0.known_years.clone()
     }
 
-    /// All countries in the order of their codes.
+    /// All countries, sorted by code.
     pub fn countries() -> impl Iterator<Item = Country> {
         RULE_TEXTS.iter().map(|&(code, text)| Country {
             code,
@@ -208,7 +206,7 @@ impl fmt::Debug for Region {
 
 fn rule_text(country: &str) -> Option<(&'static str, &'static str)> {
     let country = country.to_ascii_uppercase();
-    // UK is reserved in ISO 3166 for the United Kingdom and common in speech.
+    // UK is reserved in ISO 3166 for the United Kingdom, and in common use.
     let country = if country == "UK" { "GB" } else { country.as_str() };
     let found = RULE_TEXTS.binary_search_by_key(&country, |(code, _)| *code).ok()?;
     Some(RULE_TEXTS[found])

@@ -1,9 +1,9 @@
-//! One rule: on which days of a year a holiday falls.
+//! A rule of a holiday: the days of a year on which it falls.
 //!
 //! | written | means |
 //! |---|---|
 //! | `12-25` | that day of the year |
-//! | `easter-2`, `orthodox+1` | days before or after Easter Sunday of the western, orthodox churches |
+//! | `easter-2`, `orthodox+1` | days before or after western or orthodox Easter Sunday |
 //! | `vernal`, `autumnal` | the equinoxes of Japan |
 //! | `Mon>=01-15`, `Mon<=05-31` | the first Monday on or after, the last on or before that day |
 //! | `04-27 Sun-1` | that day; if it is a Sunday, one day before |
@@ -24,16 +24,16 @@ use super::astronomy;
 
 const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
-/// On which days of a year a holiday falls.
+/// The days of a year on which a holiday falls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// Days without a rule known to us.
+    /// Days that follow no known rule.
     Listed(Vec<Date>),
-    /// A day in each of the years.
+    /// One day in each of the years.
     Yearly { anchor: Anchor, shift: Shift, years: Years },
 }
 
-/// The day of a year that a rule starts from.
+/// The day of a year that a rule counts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Anchor {
     MonthDay { month: i8, day: i8 },
@@ -43,15 +43,15 @@ pub(super) enum Anchor {
     AutumnalEquinox,
 }
 
-/// How many days the holiday lies from its anchor.
+/// The number of days between a holiday and its anchor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shift {
     Days(i16),
-    /// By the weekday of the anchor, from Monday; none where there is no holiday.
+    /// By the weekday of the anchor, from Monday; `None` if there is no holiday then.
     ByWeekday([Option<i16>; 7]),
 }
 
-/// The years a rule holds in.
+/// The years in which a rule holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Years {
     every: Option<NonZeroU16>,
@@ -61,7 +61,7 @@ pub(super) struct Years {
 }
 
 impl Rule {
-    /// The days of the year given by this rule.
+    /// The days of the year on which the holiday falls.
     pub(super) fn days_in(&self, year: i16) -> impl Iterator<Item = Date> {
         let listed = match self {
             Rule::Listed(days) => days.as_slice(),
@@ -96,7 +96,8 @@ impl Anchor {
         }
     }
 
-    /// The years whose anchor may give a holiday in this year: near New Year also its neighbours.
+    /// The years whose anchor may give a holiday in this year. Near New Year, this includes the
+    /// neighbouring year.
     fn years_reaching(self, year: i16) -> std::ops::RangeInclusive<i16> {
         match self {
             Anchor::MonthDay { month: 1, .. } => year..=year.saturating_add(1),
@@ -115,7 +116,7 @@ impl Shift {
         if days == 0 { Some(anchor) } else { anchor.checked_add(days.days()).ok() }
     }
 
-    /// To this weekday, at most six days onwards.
+    /// To this weekday, at most six days forward.
     fn onwards_to(weekday: usize) -> Shift {
         Shift::ByWeekday(std::array::from_fn(|from| Some(days_between(from, weekday))))
     }
@@ -147,7 +148,8 @@ impl Years {
     }
 }
 
-/// The text is no rule. The rule texts are part of the program, so only its tests see this.
+/// The text is not a rule. The rule texts are part of the program, so this error appears in tests
+/// only.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NotARule;
 
@@ -172,7 +174,7 @@ impl FromStr for Rule {
     }
 }
 
-/// `2025-01-28` or `2025-01-28..30`.
+/// Parses `2025-01-28` or `2025-01-28..30`.
 fn listed_days(word: &str) -> Option<Vec<Date>> {
     let (first, last) = word.split_once("..").unwrap_or((word, ""));
     let first: Date = first.parse().ok()?;
@@ -205,7 +207,7 @@ fn month_day(text: &str) -> Option<Anchor> {
     Date::new(LEAP_YEAR, month, day).ok().map(|_| Anchor::MonthDay { month, day })
 }
 
-/// `easter-2`, `Sun+1`: a name and the days after it, which may be absent.
+/// Parses `easter-2` or `Sun+1` into a name and a number of days, which may be absent.
 fn name_and_days(word: &str) -> Option<(&str, i16)> {
     match word.find(['+', '-']) {
         Some(sign) => Some((&word[..sign], word[sign..].parse().ok()?)),
@@ -222,7 +224,7 @@ fn weekday_named(name: &str) -> Option<usize> {
     WEEKDAYS.iter().position(|weekday| *weekday == name)
 }
 
-/// The words of a rule not read yet.
+/// The words of a rule that are not parsed yet.
 struct Words<'a>(SplitAsciiWhitespace<'a>);
 
 impl<'a> Words<'a> {
@@ -230,7 +232,7 @@ impl<'a> Words<'a> {
         self.0.next()
     }
 
-    /// Takes the next word if `read` can make something of it.
+    /// Takes the next word if `read` accepts it.
     fn next_if<T>(&mut self, read: impl FnOnce(&'a str) -> Option<T>) -> Option<T> {
         let mut ahead = self.0.clone();
         let value = read(ahead.next()?)?;

@@ -1,22 +1,23 @@
-//! Reading the rule file of a country.
+//! Parses the rule file of a country.
 //!
-//! A file starts with the `country` and its `subdivision` lines (code, name and other codes,
-//! separated by `|`). Sections follow, each with the regions it is for: none named is the whole
-//! country with all subdivisions, `[BW, BY]` is these subdivisions, `[not BW]` is all but these,
-//! where `country` stands for the country asked for without a subdivision. In a section,
-//! `name: rule; rule` is a holiday, `working: rule` are make-up working days, and `years 2010..2050`
-//! says that outside these years not all days are known. An indented line continues the one above;
-//! `#` starts a comment. What a rule is, see [`rules`](super::rules).
+//! A file starts with the `country` line and its `subdivision` lines (code, name and other codes,
+//! separated by `|`). Sections follow, each with the regions it applies to: a section without
+//! regions applies to the whole country with all subdivisions, `[BW, BY]` to these subdivisions,
+//! and `[not BW]` to all but these, where `country` stands for the country itself without a
+//! subdivision. In a section, `name: rule; rule` is a holiday, `working: rule` lists make-up
+//! working days, and `years 2010..2050` says that not all days are known outside of these years. An
+//! indented line continues the one above; `#` starts a comment. For the syntax of rules, see
+//! [`rules`](super::rules).
 
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
 use super::rules::Rule;
 
-/// How a section names the country asked for without a subdivision.
+/// The name of the country itself, without a subdivision, in a section's regions.
 const WHOLE_COUNTRY: &str = "country";
 
-/// A line of a rule file.
+/// A logical line of a rule file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     Country { code: &'a str, name: &'a str },
@@ -27,7 +28,7 @@ pub(super) enum Line<'a> {
     Holiday { name: &'a str, rules: Vec<Rule> },
 }
 
-/// A part of a country with holidays of its own.
+/// A subdivision of a country with its own holidays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Subdivision<'a> {
     pub(super) code: &'a str,
@@ -45,7 +46,7 @@ impl Subdivision<'_> {
     }
 }
 
-/// The regions a section is for.
+/// The regions that a section applies to.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Regions<'a> {
     Only(Vec<&'a str>),
@@ -53,7 +54,7 @@ pub(super) enum Regions<'a> {
 }
 
 impl Regions<'_> {
-    /// Whether the section is for this subdivision, or without one for the country itself.
+    /// Whether the section applies to this subdivision, or to the country itself if there is none.
     pub(super) fn include(&self, subdivision: Option<&str>) -> bool {
         let region = subdivision.unwrap_or(WHOLE_COUNTRY);
         match self {
@@ -63,7 +64,8 @@ impl Regions<'_> {
     }
 }
 
-/// The lines of a rule file as far as they have a meaning, indented ones joined to the one above.
+/// The lines of a rule file without comments and empty lines; indented lines are joined to the one
+/// above.
 pub(super) fn logical_lines(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
     let mut lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
     let mut ahead = lines.next();
@@ -82,7 +84,7 @@ pub(super) fn logical_lines(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
     })
 }
 
-/// The subdivisions named in a rule file.
+/// The subdivisions listed in a rule file.
 pub(super) fn subdivisions(text: &str) -> impl Iterator<Item = Subdivision<'_>> {
     text.lines().filter_map(|line| line.strip_prefix("subdivision ").and_then(subdivision))
 }
@@ -92,7 +94,7 @@ pub(super) fn country_name(text: &str) -> Option<&str> {
     text.lines().find_map(|line| Some(line.strip_prefix("country ")?.split_once(" | ")?.1))
 }
 
-/// Reads one logical line; none if it is not one of the rule language.
+/// Parses one logical line; `None` if it does not belong to the rule language.
 pub(super) fn read(line: &str) -> Option<Line<'_>> {
     if let Some(country) = line.strip_prefix("country ") {
         let (code, name) = country.split_once(" | ")?;
@@ -108,7 +110,7 @@ pub(super) fn read(line: &str) -> Option<Line<'_>> {
     if let Some(title) = line.strip_prefix('[') {
         return title.strip_suffix(']').map(regions).map(Line::Section);
     }
-    // Names may contain a colon, rules may not.
+    // Names may contain a colon, rules do not.
     let (name, rules) = line.rsplit_once(": ")?;
     let rules = rules.split("; ").map(str::parse).collect::<Result<_, _>>().ok()?;
     Some(if name == "working" { Line::Working(rules) } else { Line::Holiday { name, rules } })

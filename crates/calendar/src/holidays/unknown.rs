@@ -1,4 +1,4 @@
-//! A region nobody knows, and what may have been meant.
+//! The error for an unknown region, with suggestions.
 
 use std::fmt;
 
@@ -6,15 +6,15 @@ use super::countries::RULE_TEXTS;
 use super::text;
 use crate::problem::Problem;
 
-/// Longest part of an unknown code that is repeated to the one who wrote it.
+/// The longest part of an unknown code that is shown to its author.
 const LONGEST_CODE_SHOWN: usize = 40;
 
-/// There are no holidays for this code.
+/// No holidays are known for this code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownRegion {
     /// The code as written, cut to a bounded length.
     pub code: String,
-    /// Known codes that may have been meant, best first.
+    /// Known codes that may have been meant, the most similar first.
     pub nearest: Vec<String>,
 }
 
@@ -31,7 +31,7 @@ impl UnknownRegion {
         UnknownRegion { code: cut(code), nearest: nearest.into_iter().map(str::to_owned).collect() }
     }
 
-    /// The country is known, its subdivision is not.
+    /// The error for an unknown subdivision of a known country.
     pub(super) fn within(country: &str, rules: &str, code: &str) -> UnknownRegion {
         let full_code = |known: text::Subdivision<'_>| format!("{country}-{}", known.code);
         let codes: Vec<String> = text::subdivisions(rules).map(full_code).collect();

@@ -1,4 +1,4 @@
-//! iCalendar (RFC 5545) in and out, as far as calendars need it.
+//! Reads and writes iCalendar files (RFC 5545), as far as calendars need it.
 
 mod read;
 mod write;

@@ -1,7 +1,7 @@
-//! iCalendar files in: whole-day events.
+//! Reads the whole-day events of iCalendar files.
 //!
-//! Our own reader: the grammar of content lines is small, and a mistake has to be answered with its
-//! line, which the parsers at hand do not offer.
+//! This is our own parser, because the grammar of content lines is small and a mistake must be
+//! reported with its line, which existing parsers do not offer.
 
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
@@ -11,14 +11,14 @@ use crate::problem::Problem;
 use crate::rrule::{Recurrence, Rrule};
 use crate::zone::Zone;
 
-/// Longest file that is read.
+/// The longest file that is read.
 const LENGTH_LIMIT: usize = 4 << 20;
-/// Most dates a file may hold, repeated ones included.
+/// The most dates of a file, including repeated ones.
 const DATE_LIMIT: usize = 10_000;
-/// Repeated holidays are worked out up to here.
+/// Repeated holidays are expanded up to this year.
 const LAST_YEAR: i16 = 2099;
 
-/// A holiday of an ICS file: a span of whole days.
+/// A holiday of an ICS file: a range of whole days.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DayEvent {
     pub(crate) first: Day,
@@ -26,18 +26,15 @@ pub(crate) struct DayEvent {
     pub(crate) name: String,
 }
 
-/// A span of whole days in a calendar file.
+/// A range of whole days in a calendar file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IcsDays {
-    /// First date.
     pub first: Date,
-    /// Last date.
     pub last: Date,
-    /// What it is called.
     pub name: String,
 }
 
-/// The events of a calendar file, as whole days; repeated ones are worked out until 2099.
+/// Reads the events of a calendar file as whole days. Repeated events are expanded until 2099.
 pub fn read_ics(text: &str) -> Result<Vec<IcsDays>, Problem> {
     let days = read(text)?.into_iter().filter_map(|event| {
         let (first, last) = (civil::date_from_day(event.first)?, civil::date_from_day(event.last)?);
@@ -53,7 +50,7 @@ struct ContentLine {
     value: String,
 }
 
-/// The events of a calendar file, as whole days. An event with a time counts for its date.
+/// Reads the events of a calendar file as whole days. An event with a time counts for its date.
 pub(crate) fn read(text: &str) -> Result<Vec<DayEvent>, Problem> {
     if text.len() > LENGTH_LIMIT {
         let message = format!("the file has {} bytes", text.len());
@@ -69,7 +66,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<DayEvent>, Problem> {
     let lines = unfold(text)?;
     let mut events = Vec::new();
     let mut open: Option<Pending> = None;
-    // Alarms inside an event have properties of the same names.
+    // Components inside an event, such as alarms, have properties of the same names.
     let mut inner = 0;
     for line in &lines {
         match (line.name.as_str(), line.value.to_ascii_uppercase().as_str()) {
@@ -105,7 +102,7 @@ fn at_line(number: usize, text: &str, message: &str) -> Problem {
     Problem::whole("ics-event", text, format!("line {number}: {message}"))
 }
 
-/// Joins folded lines: one that begins with a blank continues the one before.
+/// Joins folded lines: a line that begins with a blank continues the previous one.
 fn unfold(text: &str) -> Result<Vec<ContentLine>, Problem> {
     let mut joined: Vec<(usize, String)> = Vec::new();
     for (at, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
@@ -132,7 +129,7 @@ fn content_line(number: usize, line: &str) -> Result<ContentLine, Problem> {
     Ok(ContentLine { number, name, value: line[colon + 1..].trim().to_owned() })
 }
 
-/// An event that is being read.
+/// An event whose lines are being read.
 struct Pending {
     line: usize,
     start: Option<(DateTime, bool)>,
@@ -215,7 +212,8 @@ impl Pending {
     }
 }
 
-/// `20261224` or `20261224T090000` with or without `Z`; and whether it is a whole day.
+/// Parses `20261224` or `20261224T090000`, with or without `Z`. Also returns whether it is a whole
+/// day.
 fn moment(text: &str) -> Result<(DateTime, bool), Problem> {
     let bad =
         || Problem::whole("ics-date", text, "not a date").allow("20261224, or 20261224T090000");
@@ -241,7 +239,7 @@ fn moment(text: &str) -> Result<(DateTime, bool), Problem> {
     Ok((date.to_datetime(time.map_err(|_| bad())?), false))
 }
 
-/// The days of `P1D` or `P2W`; other durations are within one day.
+/// The number of days of `P1D` or `P2W`; other durations are within one day.
 fn whole_days(text: &str) -> Option<i32> {
     let body = text.strip_prefix('P')?;
     let (number, days) = match body.strip_suffix('D') {

@@ -1,31 +1,28 @@
-//! iCalendar files out: whole days and points in time.
+//! Writes iCalendar files with whole days and points in time.
 
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use jiff::civil::Date;
 
-/// What an event of a written calendar file is.
+/// The time of an event in a calendar file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IcsTime {
-    /// A whole day.
     Day(Date),
-    /// A point in time.
     At(Timestamp),
 }
 
-/// An event to be written.
+/// An event to write into a calendar file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IcsEvent {
-    /// When.
     pub time: IcsTime,
-    /// What it is called.
     pub summary: String,
-    /// Stays the same when the file is written again, so that readers update instead of adding.
+    /// The same whenever the file is written, so that readers update the event instead of adding
+    /// another.
     pub uid: String,
 }
 
-/// An iCalendar file with these events. `stamp` is when it was made.
+/// Writes an iCalendar file with these events. `stamp` is the time of writing.
 ///
 /// ```
 /// use calendar::{IcsEvent, IcsTime, write_ics};
@@ -82,7 +79,7 @@ fn escape(text: &str) -> String {
     escaped
 }
 
-/// Lines are folded at 75 bytes, between characters.
+/// Writes a line, folded at 75 bytes between characters.
 fn line(text: &mut String, content: &str) {
     let mut width = 0;
     for c in content.chars() {

@@ -1,8 +1,8 @@
-//! Which days a rule's day filters let through, as one bit mask per kind of year.
+//! The days that pass the day filters of a rule, as one bit mask per kind of year.
 //!
-//! The filters (BYMONTH, BYWEEKNO, BYYEARDAY, BYMONTHDAY, BYDAY) see nothing of a year but the
-//! weekday it starts on and where the leap days around it are. There are 28 such kinds, so all
-//! years there ever were fit in 28 masks, and finding the next day is finding the next bit.
+//! The filters (BYMONTH, BYWEEKNO, BYYEARDAY, BYMONTHDAY, BYDAY) depend only on the weekday a year
+//! starts on and on the leap days around it. There are 28 such kinds of years, so 28 masks cover
+//! all years, and finding the next day means finding the next bit.
 
 use super::{Direction, Frequency, Rrule};
 use crate::civil::{self, Day, FIRST_YEAR, LAST_YEAR};
@@ -13,30 +13,30 @@ type Mask = [u64; 6];
 const WEEKDAYS: i32 = 7;
 /// One bit at the start of each week of a month.
 const WEEKLY: u64 = 1 | 1 << 7 | 1 << 14 | 1 << 21 | 1 << 28;
-/// A year holds parts of 53 weeks of seven days counted from its first day.
+/// The number of weeks in a year, counted from its first day; the last one is incomplete.
 const WEEKS: usize = 53;
 
 /// The days that pass all day filters.
 #[derive(Debug)]
 pub(super) struct Days {
-    /// By [`kind`].
+    /// Indexed by [`kind`].
     masks: [Mask; 28],
 }
 
 impl Days {
-    /// `rrule` must already have the parts filled in that its start gives.
+    /// `rrule` must already have the parts that are taken from its start.
     pub(super) fn of(rrule: &Rrule) -> Days {
         let filter = Filter::of(rrule);
         let mut masks = [[0; 6]; 28];
         for kind in 0..masks.len() {
-            // Only week numbers reach across the turn of the year.
+            // Only week numbers depend on the neighbouring years.
             let like = if filter.week_numbers.is_none() && kind < 21 { kind % 7 } else { kind };
             masks[kind] = if like < kind { masks[like] } else { filter.mask(&Shape::of(kind)) };
         }
         Days { masks }
     }
 
-    /// The nearest day that passes, `day` included.
+    /// The nearest day that passes the filters, including `day`.
     pub(super) fn seek(&self, day: Day, direction: Direction) -> Option<Day> {
         let mut year = civil::ymd(day).year;
         let mut new_year = civil::day_number(year, 1, 1);
@@ -56,7 +56,7 @@ impl Days {
         }
     }
 
-    /// How many days pass in `from <= day < to`, which lie at most a year apart.
+    /// The number of days that pass in `from <= day < to`, a range of at most a year.
     pub(super) fn count(&self, from: Day, to: Day) -> u32 {
         let mut count = 0;
         self.pieces(from, to, |mask, _, start, end| {
@@ -81,7 +81,7 @@ impl Days {
         found
     }
 
-    /// The parts of a range that lie in one year each: mask, first of January, start and end bit.
+    /// Visits the parts of a range, split by year: mask, first of January, start and end bit.
     fn pieces(&self, from: Day, to: Day, mut visit: impl FnMut(&Mask, Day, i32, i32)) {
         let mut year = civil::ymd(from).year;
         let mut new_year = civil::day_number(year, 1, 1);
@@ -98,7 +98,7 @@ impl Days {
     }
 }
 
-/// Which of the 28 kinds a year is.
+/// The index of a year's kind, of 28.
 fn kind(year: i32, new_year: Day) -> usize {
     let neighbours = match year & 3 {
         0 if civil::is_leap(year) => 3,
@@ -145,7 +145,7 @@ pub(super) fn nth_bit(mut bits: u64, n: u32) -> u32 {
     bits.trailing_zeros()
 }
 
-/// All that a filter can see of a year.
+/// The properties of a year that the filters depend on.
 struct Shape {
     first_weekday: i32,
     length: i32,
@@ -165,14 +165,14 @@ impl Shape {
     }
 }
 
-/// A set of signed places: bit `n - 1` of `from_start` is `n`, of `from_end` is `-n`.
+/// A set of positions: bit `n - 1` of `from_start` is `n`, of `from_end` is `-n`.
 #[derive(Clone, Copy, Default)]
 struct Places<T> {
     from_start: T,
     from_end: T,
 }
 
-/// The day filters in a form that makes a month's days with a few operations on bits.
+/// The day filters, in a form that computes the days of a month with a few bit operations.
 struct Filter {
     months: u32,
     week_start: i32,
@@ -181,9 +181,9 @@ struct Filter {
     month_days: Option<Places<u32>>,
     /// Bit 0 is Sunday.
     weekdays: u32,
-    /// For each n, the weekdays of which the nth is meant.
+    /// For each n, the weekdays whose nth matches.
     nth_weekdays: Places<[u32; WEEKS]>,
-    /// BYDAY numbers count from the start of the year, not of the month.
+    /// Whether BYDAY numbers count from the start of the year and not of the month.
     nth_of_year: bool,
 }
 
@@ -204,7 +204,8 @@ impl Filter {
         }
         for day in &rrule.weekdays {
             let bit = 1 << day.weekday;
-            // Only months and years have an nth Monday; elsewhere the number says nothing.
+            // Only months and years have an nth Monday; with other frequencies the number is
+            // ignored.
             match day.nth {
                 n if n == 0 || rrule.frequency < Frequency::Monthly => filter.weekdays |= bit,
                 n if n > 0 => filter.nth_weekdays.from_start[n as usize - 1] |= bit,
@@ -240,12 +241,13 @@ impl Filter {
         mask
     }
 
-    /// The days of a month that start at bit `start` of the year.
+    /// The passing days of a month that starts at bit `start` of the year.
     fn month(&self, shape: &Shape, start: i32, length: i32) -> u64 {
         let first_weekday = (shape.first_weekday + start) % WEEKDAYS;
         let mut days = weekday_days(self.weekdays, first_weekday);
         let (before, total) = if self.nth_of_year { (start, shape.length) } else { (0, length) };
-        // A stretch of seven days holds each weekday once: the nth stretch holds the nth of each.
+        // Seven consecutive days contain each weekday once, so the nth seven days contain the nth
+        // of each.
         for nth in before / 7..=((before + length - 1) / 7).min(WEEKS as i32 - 1) {
             let wanted = self.nth_weekdays.from_start[nth as usize];
             days |= weekday_days(wanted, first_weekday) & stretch(nth * 7 - before);
@@ -272,13 +274,13 @@ fn places<T: Default>(numbers: &[i16], add: impl Fn(&mut T, usize)) -> Option<Pl
     (!numbers.is_empty()).then_some(places)
 }
 
-/// The days of a month that are one of `weekdays`, when it starts on `first_weekday`.
+/// The days of a month that fall on one of `weekdays`, if it starts on `first_weekday`.
 fn weekday_days(weekdays: u32, first_weekday: i32) -> u64 {
     let doubled = weekdays | weekdays << WEEKDAYS;
     u64::from(doubled >> first_weekday & 0b111_1111) * WEEKLY
 }
 
-/// Seven bits from `start`, as far as they lie in a month.
+/// Seven bits from `start`, as far as they lie in the month.
 fn stretch(start: i32) -> u64 {
     if start < 0 { 0b111_1111 >> -start.max(-7) } else { 0b111_1111 << start }
 }
@@ -298,7 +300,8 @@ fn intersect(mask: &mut Mask, other: &Mask) {
 }
 
 /// The days whose week has one of the numbers. As in ISO 8601, week 1 is the first with four days
-/// in the year; the days of a year that lie in a week of its neighbour have that week's number.
+/// in the year. Days of a year that lie in a week of a neighbouring year have the number of that
+/// week.
 fn weeks_of_year(numbers: Places<u64>, week_start: i32, shape: &Shape) -> Mask {
     let into_week = (shape.first_weekday - week_start).rem_euclid(7);
     let first_week_of = |new_year: i32| {

@@ -1,10 +1,10 @@
-//! Finding the occurrences of a rule on the wall clock, forwards and backwards, without a zone.
+//! Searches for the occurrences of a rule in wall-clock time, forward and backward, without a zone.
 //!
-//! No set of dates is ever built. A day-based rule is (days that pass) × (times of day), cut into
-//! periods of which every INTERVAL-th counts; a rule in hours, minutes or seconds is (days that
-//! pass) × (starting times of units) × (offsets in a unit), of which every INTERVAL-th unit counts.
-//! A search leaps from where it is to the next day, time or active period that could do, so its
-//! cost depends on how rarely those coincide and not on how far away the answer is.
+//! The search never builds a set of dates. A rule based on days is (days that pass) × (times of
+//! day), divided into periods of which every INTERVAL-th counts. A rule in hours, minutes or
+//! seconds is (days that pass) × (starting times of units) × (offsets in a unit), of which every
+//! INTERVAL-th unit counts. A search leaps to the next day, time or active period that may match,
+//! so its cost depends on how rarely these coincide and not on how far away the result is.
 
 use super::days::Days;
 use super::periods::{Periods, Units};
@@ -12,18 +12,18 @@ use super::times::{Positions, Times};
 use super::{Direction, Frequency, Rrule};
 use crate::civil::{self, Day, Local};
 
-/// Leaps one search may take. A leap costs 20 to 50 ns, so the longest search stays under one
-/// millisecond. Rules people write need less than a hundred; those that need more than this have
-/// parts that coincide once in centuries (every 999,983 s, but only at 03:03:03), and are
-/// answered with "never".
+/// The most leaps of one search. A leap takes 20 to 50 ns, so the longest search takes less than a
+/// millisecond. Rules that people write need less than a hundred. A rule that needs more than this
+/// has parts that coincide once in centuries (every 999,983 s, but only at 03:03:03), and the
+/// search answers "never".
 pub(super) const SEARCH_LEAPS: u32 = 15_000;
-/// Leaps for finding where COUNT ends, once per recurrence: ten for each of the occurrences that
-/// COUNT may ask for, of which ordinary rules need two. A rule that needs more ends where they do.
+/// The most leaps for finding the end of COUNT, once per recurrence: ten for each occurrence that
+/// COUNT may ask for, of which ordinary rules need two. A rule that needs more ends there.
 pub(super) const COUNT_LEAPS: u32 = 30_000;
-/// Counting the set of a period takes the time of a few leaps.
+/// The cost of counting the set of a period, in leaps.
 const PICK_LEAPS: u32 = 3;
 
-/// How much more work a search may do.
+/// How many leaps a search may still take.
 #[derive(Debug)]
 pub(super) struct Leaps(u32);
 
@@ -32,7 +32,7 @@ impl Leaps {
         Leaps(leaps)
     }
 
-    /// `None` when they are used up, which ends the search.
+    /// Takes leaps, or returns `None` if too few are left, which ends the search.
     pub(super) fn take(&mut self, leaps: u32) -> Option<()> {
         self.0 = self.0.checked_sub(leaps)?;
         Some(())
@@ -44,7 +44,7 @@ impl Leaps {
     }
 }
 
-/// A rule with its start, ready to be searched.
+/// A rule with its start, prepared for searching.
 #[derive(Debug)]
 pub(super) struct Plan {
     days: Days,
@@ -53,11 +53,11 @@ pub(super) struct Plan {
 
 #[derive(Debug)]
 enum Shape {
-    /// No time can ever be an occurrence.
+    /// The rule can never have an occurrence.
     Empty,
     /// All times of the days that pass, in active periods.
     Days { times: Times, periods: Periods },
-    /// Picked times in the set of each active period.
+    /// Only the picked times (BYSETPOS) in the set of each active period.
     Picked { times: Times, periods: Periods, positions: Positions },
     /// Offsets from the starts of active hours, minutes or seconds.
     Units(Units),
@@ -69,7 +69,7 @@ impl Plan {
         Plan { days: Days::of(&rrule), shape: Shape::of(&rrule, start) }
     }
 
-    /// The nearest occurrence on the wall clock, `from` included.
+    /// The nearest occurrence in wall-clock time, including `from`.
     pub(super) fn seek(
         &self,
         from: Local,
@@ -107,7 +107,7 @@ impl Plan {
         Some(civil::local(day, times.edge(direction)))
     }
 
-    /// The nearest day that passes and lies in an active period.
+    /// The nearest day that passes the filters and lies in an active period.
     fn seek_day(
         &self,
         periods: &Periods,
@@ -143,7 +143,8 @@ impl Plan {
             let (start, end) = (periods.start(index), periods.start(index + 1));
             let per_day = times.count();
             let count = self.days.count(start, end) * per_day;
-            // Where `from` lies in the period's set; all or nothing of it when `from` is outside.
+            // The rank of `from` in the set of the period: 0 or the whole count if `from` lies
+            // outside of it.
             let second = civil::second_of_day(from);
             let rank = |second: u32| {
                 let today_rank = if day == today { times.rank(second) } else { 0 };
@@ -171,7 +172,7 @@ impl Plan {
 }
 
 impl Shape {
-    /// `rrule` must already have the parts filled in that its start gives.
+    /// `rrule` must already have the parts that are taken from its start.
     fn of(rrule: &Rrule, start: Local) -> Shape {
         let positions = Positions::of(&rrule.positions);
         let picks = !rrule.positions.is_empty();
@@ -192,7 +193,7 @@ impl Shape {
     }
 }
 
-/// RFC 5545: what a rule leaves open is taken from its start.
+/// Takes the parts that the rule leaves open from its start, as RFC 5545 says.
 pub(super) fn fill_in(rrule: &Rrule, start: Local) -> Rrule {
     let mut rrule = rrule.clone();
     let date = civil::ymd(civil::day_of(start));

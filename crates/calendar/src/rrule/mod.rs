@@ -1,9 +1,9 @@
 //! Recurrence rules of RFC 5545.
 //!
-//! [`Rrule`] is the text, read and checked ([`parse`](self), `text` writes it back). A
-//! [`Recurrence`] puts it at a start in a zone; `expand` finds its times on the wall clock with the
-//! sets of `days`, `times` and `periods`, and this file turns those into instants. `words` says it
-//! in English.
+//! [`Rrule`] is a parsed and checked rule ([`parse`](self) reads it, `text` writes it back). A
+//! [`Recurrence`] adds a start and a zone: `expand` finds its wall-clock times with the sets of
+//! `days`, `times` and `periods`, and this file turns those into instants. `words` describes it in
+//! English.
 
 mod days;
 mod expand;
@@ -22,7 +22,7 @@ use crate::civil::{self, FIRST_YEAR, LAST_YEAR, Local, Unix};
 use crate::zone::{Resolved, Zone};
 use expand::{COUNT_LEAPS, Leaps, Plan, SEARCH_LEAPS};
 
-/// An RRULE as it is written, without the start that fills in what it leaves open.
+/// An RRULE as written, without the start that provides the parts it leaves open.
 ///
 /// ```
 /// let rrule = calendar::Rrule::parse("RRULE:freq=monthly;byday=FR,1mo;interval=1").unwrap();
@@ -46,7 +46,7 @@ pub struct Rrule {
     positions: Vec<i16>,
 }
 
-/// From short to long.
+/// Frequencies, from short to long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Frequency {
     Secondly,
@@ -62,18 +62,18 @@ enum Frequency {
 enum End {
     Never,
     Count(u32),
-    /// The whole day.
+    /// Until the end of this day.
     UntilDate(Date),
-    /// Up to this wall time.
+    /// Until this wall time, inclusive.
     UntilWall(DateTime),
-    /// Up to this instant, given as its wall time in UTC.
+    /// Until this instant, given as its wall time in UTC.
     UntilUtc(DateTime),
 }
 
 /// A BYDAY item: `MO`, `2MO`, `-1MO`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct NthWeekday {
-    /// 0 for every one.
+    /// 0 means every such weekday.
     nth: i8,
     /// Sunday is 0.
     weekday: u8,
@@ -94,16 +94,16 @@ impl Direction {
     }
 }
 
-/// An RRULE from a start in a zone, with exceptions (EXDATE) and additions (RDATE).
+/// An RRULE with a start in a zone, exceptions (EXDATE) and additions (RDATE).
 ///
-/// The rule works on the wall clock. A time that the clock jumps over is left out and does not
-/// count; a time that it shows twice means the first. This holds for hours, minutes and seconds
-/// too: every 15 minutes means wall times 15 minutes apart, so that the second pass of a fold has
-/// none. (An interval of elapsed time is a different rule.)
+/// The rule works in wall-clock time. A time that the clock skips is left out and does not count; a
+/// time that it shows twice means the first. This also holds for hours, minutes and seconds: every
+/// 15 minutes means wall times 15 minutes apart, so the second pass of a fold has none. (An
+/// interval of elapsed time is a different rule.)
 ///
-/// The start itself is an occurrence only if the rule says so. BYSETPOS picks from whole weeks,
-/// months and years, also from the one with the start in it. COUNT counts occurrences before
-/// exceptions are taken out.
+/// The start is an occurrence only if it matches the rule. BYSETPOS picks from whole weeks, months
+/// and years, including the one that contains the start. COUNT counts occurrences before exceptions
+/// are removed.
 ///
 /// ```
 /// use calendar::{Recurrence, Rrule, Zones};
@@ -130,9 +130,9 @@ pub struct Recurrence {
     zone: Zone,
     start: Local,
     plan: Arc<Plan>,
-    /// The wall times between which the rule has occurrences, both included; none if it never has.
+    /// The wall times of the first and the last possible occurrence, both included; `None` if there
+    /// is none.
     span: Option<(Local, Local)>,
-    /// Sorted wall times.
     exceptions: Vec<Local>,
     /// Sorted by instant.
     additions: Vec<Addition>,
@@ -145,8 +145,9 @@ struct Addition {
 }
 
 impl Recurrence {
-    /// Fractions of a second in `dtstart` are dropped. Finding the end that COUNT means takes time
-    /// in proportion to it, less than a millisecond; without it this takes some microseconds.
+    /// Builds a recurrence. Fractions of a second in `dtstart` are dropped. Finding the end of
+    /// COUNT takes time in proportion to it, less than a millisecond; without COUNT this takes some
+    /// microseconds.
     pub fn new(rrule: Rrule, dtstart: DateTime, zone: Zone) -> Recurrence {
         let start = civil::local_from_datetime(dtstart);
         let plan = Arc::new(Plan::new(&rrule, start));
@@ -163,7 +164,7 @@ impl Recurrence {
         recurrence
     }
 
-    /// Takes out these wall times (EXDATE), also where they were added.
+    /// Removes these wall times (EXDATE), including added ones.
     #[must_use]
     pub fn exclude(mut self, dates: impl IntoIterator<Item = DateTime>) -> Self {
         self.exceptions.extend(dates.into_iter().map(civil::local_from_datetime));
@@ -172,8 +173,8 @@ impl Recurrence {
         self
     }
 
-    /// Adds these wall times (RDATE), whatever COUNT or UNTIL say. As RFC 5545 wants it for times
-    /// that are written out, one in a gap is read with the offset before the gap.
+    /// Adds these wall times (RDATE), regardless of COUNT and UNTIL. As RFC 5545 demands for
+    /// explicit times, a time in a gap uses the offset before the gap.
     #[must_use]
     pub fn include(mut self, dates: impl IntoIterator<Item = DateTime>) -> Self {
         for date in dates {
@@ -189,7 +190,7 @@ impl Recurrence {
         self
     }
 
-    /// The zone whose wall clock it follows.
+    /// The zone whose wall clock the recurrence follows.
     pub fn zone(&self) -> &Zone {
         &self.zone
     }
@@ -214,7 +215,7 @@ impl Recurrence {
         civil::timestamp(found.into_iter().chain(added).max()?)
     }
 
-    /// The rule's nearest occurrence, `from` included.
+    /// The nearest occurrence of the rule, including `from`.
     fn seek(&self, from: Unix, direction: Direction) -> Option<Unix> {
         let (first, last) = self.span?;
         let mut leaps = Leaps::limit(SEARCH_LEAPS);
@@ -256,16 +257,16 @@ impl Recurrence {
         !self.exceptions.is_empty() && self.exceptions.binary_search(&wall).is_ok()
     }
 
-    /// No wall time before this one means an instant at or after `at`.
+    /// The earliest wall time that may correspond to an instant at or after `at`.
     fn first_wall(&self, at: Unix) -> Local {
         let segment = self.zone.segment(at);
         let wall = at + i64::from(segment.offset);
-        // In the second pass of a fold everything up to its end has been shown already.
+        // In the second pass of a fold, all wall times up to its end have already occurred.
         let shown = segment.start.saturating_add(i64::from(segment.before));
         wall.max(shown)
     }
 
-    /// No wall time after this one means an instant at or before `at`.
+    /// The latest wall time that may correspond to an instant at or before `at`.
     fn last_wall(&self, at: Unix) -> Local {
         let segment = self.zone.segment(at);
         let wall = at + i64::from(segment.offset);
@@ -292,7 +293,7 @@ impl Recurrence {
         (first <= last).then_some((first, last))
     }
 
-    /// The wall time of the occurrence that uses up COUNT, or of the last one there is.
+    /// The wall time of the occurrence that reaches COUNT, or of the last occurrence there is.
     fn find_last(&self, first: Local, count: u32) -> Local {
         let mut leaps = Leaps::limit(COUNT_LEAPS);
         let (mut next, mut last, mut counted) = (Some(first), first - 1, 0);

@@ -1,8 +1,8 @@
-//! Reading an RRULE. Every mistake names its place, what may stand there and what to write.
+//! Parses RRULEs. Every mistake is reported with its position, what is allowed there and a remedy.
 //!
 //! RFC 5545 forbids some combinations that other programs accept and that have an obvious meaning
-//! as filters (BYWEEKNO with DAILY, BYMONTHDAY with WEEKLY, a number in BYDAY outside of months and
-//! years, which is ignored). Those are accepted, because such rules are in use.
+//! as filters: BYWEEKNO with DAILY, BYMONTHDAY with WEEKLY, and a number in BYDAY outside of months
+//! and years, which is ignored. This parser accepts them, because such rules are in use.
 
 use std::ops::Range;
 
@@ -12,11 +12,12 @@ use super::text::WEEKDAYS;
 use super::{End, Frequency, NthWeekday, Rrule};
 use crate::problem::{Problem, nearest};
 
-/// Longest text: room for every list in full that people write, not for a flood.
+/// The longest text: enough for every list that people write.
 const TEXT_LIMIT: usize = 1024;
-/// Longest interval: a million seconds is eleven days, and a million days is past every horizon.
+/// The longest interval: a million seconds are eleven days, and a million days exceed the range of
+/// every search.
 const INTERVAL_LIMIT: u32 = 1_000_000;
-/// Most occurrences: COUNT is counted out when a rule is put to use.
+/// The largest COUNT, because building a recurrence counts its occurrences one by one.
 const COUNT_LIMIT: u32 = 3_000;
 
 const KEYS: [&str; 14] = [
@@ -37,7 +38,7 @@ const KEYS: [&str; 14] = [
 ];
 
 impl Rrule {
-    /// Reads a rule, with or without `RRULE:` before it.
+    /// Parses a rule, with or without the prefix `RRULE:`.
     pub fn parse(text: &str) -> Result<Rrule, Problem> {
         if text.len() > TEXT_LIMIT {
             let message = format!("the rule is longer than {TEXT_LIMIT} bytes");
@@ -47,7 +48,7 @@ impl Rrule {
     }
 }
 
-/// A part of the text, with its place.
+/// A part of the text, with its position.
 #[derive(Clone)]
 struct Piece<'a> {
     text: &'a str,
@@ -71,7 +72,7 @@ impl<'a> Piece<'a> {
 
 struct Reader<'a> {
     text: &'a str,
-    /// Where each of [`KEYS`] stands, key and value.
+    /// The position of each of [`KEYS`], including its value.
     places: [Option<Range<usize>>; KEYS.len()],
 }
 
@@ -101,7 +102,7 @@ impl<'a> Reader<'a> {
         Ok(rrule)
     }
 
-    /// The text without blanks around it and without the name of the property.
+    /// The text without surrounding blanks and without the name of the property.
     fn body(&self) -> Result<Piece<'a>, Problem> {
         let trimmed = self.text.trim();
         let mut start = self.text.len() - self.text.trim_start().len();
@@ -235,7 +236,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// `YYYYMMDD`, `YYYYMMDDTHHMMSS` or `YYYYMMDDTHHMMSSZ`.
+    /// Parses `YYYYMMDD`, `YYYYMMDDTHHMMSS` or `YYYYMMDDTHHMMSSZ`.
     fn until(&self, value: &Piece) -> Result<End, Problem> {
         let upper = value.text.to_ascii_uppercase();
         let (wall, utc) = upper.strip_suffix('Z').map_or((&*upper, false), |wall| (wall, true));
@@ -293,7 +294,7 @@ impl<'a> Reader<'a> {
         self.list(value, |item| self.number_in(key, item, low, high))
     }
 
-    /// The items of a list, sorted and each once.
+    /// Parses a list, sorted and without duplicates.
     fn list<T: Ord>(
         &self,
         value: &Piece<'a>,
@@ -331,7 +332,8 @@ impl<'a> Reader<'a> {
         Ok(number as i16)
     }
 
-    /// A number that may be too large for its place; one too large for all places is cut.
+    /// Parses a number without checking the range of its part. A number that is too large for every
+    /// part is capped.
     fn number(&self, key: &str, item: &Piece) -> Result<i64, Problem> {
         let digits = item.text.strip_prefix(['+', '-']).unwrap_or(item.text);
         if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -413,7 +415,7 @@ fn basic_time(date: &str, time: &str) -> Option<DateTime> {
     let text = digits(time, 6)?;
     let second: i8 = text[4..].parse().ok()?;
     let (hour, minute) = (text[..2].parse().ok()?, text[2..4].parse().ok()?);
-    // A leap second, which clocks without them show as second 59.
+    // A leap second, which clocks without leap seconds show as second 59.
     let second = if second == 60 { 59 } else { second };
     jiff::civil::Time::new(hour, minute, second, 0)
         .ok()

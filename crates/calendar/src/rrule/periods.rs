@@ -1,4 +1,4 @@
-//! Of which periods a rule takes every INTERVAL-th: days to years, and hours to seconds.
+//! Periods of which a rule takes every INTERVAL-th: days to years, and hours to seconds.
 
 use super::days::Days;
 use super::expand::Leaps;
@@ -6,7 +6,7 @@ use super::times::{Positions, Times};
 use super::{Direction, Frequency, Rrule};
 use crate::civil::{self, DAY_SECONDS, Day, Local};
 
-/// Days, weeks, months or years, counted on from the one with the start in it.
+/// Days, weeks, months or years, counted from the one that contains the start.
 #[derive(Clone, Debug)]
 pub(super) struct Periods {
     length: Length,
@@ -17,7 +17,7 @@ pub(super) struct Periods {
 #[derive(Clone, Copy, Debug)]
 enum Length {
     Day,
-    /// With its first weekday, Sunday being 0.
+    /// A week with its first weekday; Sunday is 0.
     Week(i32),
     Month,
     Year,
@@ -36,7 +36,7 @@ impl Periods {
         periods
     }
 
-    /// The number of the period that a day lies in.
+    /// The number of the period that contains a day.
     pub(super) fn index(&self, day: Day) -> i64 {
         match self.length {
             Length::Day => i64::from(day),
@@ -62,7 +62,7 @@ impl Periods {
         }
     }
 
-    /// The nearest day in an active period, `day` included.
+    /// The nearest day in an active period, including `day`.
     pub(super) fn nearest_active(&self, day: Day, direction: Direction) -> Day {
         if self.interval == 1 {
             return day;
@@ -77,23 +77,23 @@ impl Periods {
     }
 }
 
-/// Hours, minutes or seconds as periods: all of one length, so that plain division finds them.
+/// Hours, minutes or seconds as periods. All have the same length, so division finds them.
 #[derive(Clone, Debug)]
 pub(super) struct Units {
-    /// Seconds in a unit.
+    /// Seconds of a unit.
     size: i64,
-    /// Seconds from one active unit to the next.
+    /// Seconds between the starts of two active units.
     stride: i64,
-    /// The start of the unit with the rule's start in it.
+    /// The start of the unit that contains the rule's start.
     anchor: Local,
-    /// When in a day units that pass BYHOUR, BYMINUTE and BYSECOND start.
+    /// The times of day at which units that pass BYHOUR, BYMINUTE and BYSECOND start.
     starts: Times,
-    /// The occurrences in a unit.
+    /// The occurrences in a unit, as offsets.
     offsets: Times,
 }
 
 impl Units {
-    /// `None` if BYSETPOS picks nothing.
+    /// The units of a rule, or `None` if BYSETPOS picks nothing.
     pub(super) fn of(rrule: &Rrule, start: Local, positions: Option<&Positions>) -> Option<Units> {
         let size = match rrule.frequency {
             Frequency::Secondly => 1,
@@ -110,7 +110,7 @@ impl Units {
         })
     }
 
-    /// The nearest occurrence, `from` included.
+    /// The nearest occurrence, including `from`.
     pub(super) fn seek(
         &self,
         days: &Days,
@@ -134,7 +134,7 @@ impl Units {
         Some(unit + i64::from(self.offsets.edge(direction)))
     }
 
-    /// The start of the nearest active unit that passes, `unit` included.
+    /// The start of the nearest active unit that passes, including `unit`.
     fn seek_unit(
         &self,
         days: &Days,

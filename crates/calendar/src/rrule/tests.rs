@@ -11,7 +11,7 @@ fn walls(dates: &[&str]) -> Vec<DateTime> {
     dates.iter().map(|date| date.parse().unwrap()).collect()
 }
 
-/// The first occurrences with their offsets, forwards; backwards must give the same.
+/// The first occurrences with their offsets. Searching backward must give the same ones.
 fn first(recurrence: &Recurrence, n: usize) -> Vec<String> {
     let next = |at: &Timestamp| recurrence.next_after(*at);
     let found: Vec<Timestamp> =
@@ -72,7 +72,7 @@ fn gaps_are_left_out_and_not_counted() {
             "FREQ=DAILY;COUNT=2",
             &["2011-12-29T12:00:00-10:00", "2011-12-31T12:00:00+14:00"],
         ),
-        // Half an hour.
+        // A change of half an hour.
         (
             "2026-10-03T02:15",
             "Australia/Lord_Howe",
@@ -152,7 +152,7 @@ fn exceptions_count_and_additions_do_not() {
     let expected = ["2026-03-01T09:00:00Z", "2026-03-03T09:00:00Z", "2026-03-09T08:00:00Z"];
     assert_eq!(first(&daily, 9), expected);
     assert!(daily.words().ends_with("3 times, except 2 dates, and on 3 dates, UTC"));
-    // An addition in a gap is read with the offset before it.
+    // An addition in a gap uses the offset before the gap.
     let added = recurrence("2027-01-01T00:00", "America/New_York", "FREQ=YEARLY;COUNT=1")
         .include(walls(&["2026-03-08T02:30"]));
     let expected = ["2026-03-08T03:30:00-04:00", "2027-01-01T00:00:00-05:00"];
@@ -162,13 +162,13 @@ fn exceptions_count_and_additions_do_not() {
 #[test]
 fn sets_and_positions() {
     for (start, rule, expected) in [
-        // Plain and numbered weekdays add up.
+        // Plain and numbered weekdays are combined.
         (
             "2026-03-01T09:00",
             "FREQ=MONTHLY;BYDAY=SU,1MO;COUNT=3",
             &["2026-03-01T09:00:00Z", "2026-03-02T09:00:00Z", "2026-03-08T09:00:00Z"][..],
         ),
-        // The set of a week is that of the whole week, also of the one with the start in it.
+        // The set of a week covers the whole week, even the one that contains the start.
         (
             "2026-03-04T09:00",
             "FREQ=WEEKLY;BYDAY=MO,FR;BYSETPOS=1;COUNT=1",
@@ -185,7 +185,7 @@ fn sets_and_positions() {
             &["2026-01-01T00:10:00Z", "2026-01-01T00:30:00Z", "2026-01-01T07:10:00Z"],
         ),
         ("2026-01-01T00:00", "FREQ=SECONDLY;BYHOUR=9;BYSETPOS=2;COUNT=1", &[]),
-        // The week from Wednesday 27 December has most of its days in 2017: it is the 52nd.
+        // Most days of the week from Wednesday 27 December lie in 2017, so it is week 52.
         (
             "2017-12-31T00:00",
             "FREQ=YEARLY;BYWEEKNO=52;BYDAY=MO;WKST=WE;COUNT=2",

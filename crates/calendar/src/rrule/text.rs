@@ -1,4 +1,4 @@
-//! The canonical text of a rule: upper case, RFC order, nothing that is the default.
+//! Formats a rule as canonical text: upper case, the order of the RFC, without default values.
 
 use std::fmt::{self, Display, Formatter};
 

@@ -1,18 +1,18 @@
-//! Times of day: the product of hours, minutes and seconds, or a list of picked ones.
+//! Sets of times of day: the product of hours, minutes and seconds, or a list of picked times.
 
 use super::days::nth_bit;
 use super::{Direction, Frequency, Rrule};
 
-/// A non-empty set of seconds after the start of a day (or of an hour or a minute).
+/// A non-empty set of seconds after the start of a day, hour or minute.
 #[derive(Clone, Debug)]
 pub(super) enum Times {
-    /// Every hour with every minute with every second: at most 86,400 times in three words.
+    /// Every combination of an hour, a minute and a second: at most 86,400 times in three words.
     Product { hours: u64, minutes: u64, seconds: u64 },
-    /// What BYSETPOS left of a product, in order.
+    /// The times that BYSETPOS picked from a product, in order.
     Picked(Box<[u32]>),
 }
 
-/// Only the start: for a place that the unit does not have.
+/// The set with only the start, for a part that the unit does not have.
 const START: u64 = 1;
 
 impl Times {
@@ -21,7 +21,7 @@ impl Times {
         Times::Product { hours, minutes, seconds }
     }
 
-    /// When in a day the hours, minutes or seconds of a rule in such units start.
+    /// The times of day at which the hours, minutes or seconds of a rule in such units start.
     pub(super) fn of_unit_starts(rrule: &Rrule) -> Times {
         let (hours, minutes, seconds) = clock(rrule);
         match rrule.frequency {
@@ -50,7 +50,7 @@ impl Times {
         }
     }
 
-    /// How many times are earlier than `second`.
+    /// The number of times that are earlier than `second`.
     pub(super) fn rank(&self, second: u32) -> u32 {
         let (hours, minutes, seconds) = match self {
             Times::Picked(list) => return list.partition_point(|&time| time < second) as u32,
@@ -69,7 +69,7 @@ impl Times {
         rank
     }
 
-    /// The time that has `rank` others before it; `rank` is less than the count.
+    /// The time that has `rank` others before it. `rank` must be less than the count.
     pub(super) fn select(&self, rank: u32) -> u32 {
         match self {
             Times::Picked(list) => list.get(rank as usize).copied().unwrap_or_default(),
@@ -83,7 +83,7 @@ impl Times {
         }
     }
 
-    /// The nearest time, `second` included.
+    /// The nearest time, including `second`.
     pub(super) fn seek(&self, second: u32, direction: Direction) -> Option<u32> {
         let (hours, minutes, seconds) = match self {
             Times::Picked(list) => return seek_in_list(list, second, direction),
@@ -104,7 +104,7 @@ impl Times {
         Some(found * 3600 + edge(minutes, direction) * 60 + edge(seconds, direction))
     }
 
-    /// The first one met when going that way.
+    /// The first time in search direction.
     pub(super) fn edge(&self, direction: Direction) -> u32 {
         match self {
             Times::Product { hours, minutes, seconds } => {
@@ -136,7 +136,8 @@ fn seek_in_set(set: u64, index: u32, direction: Direction) -> Option<u32> {
     (bits != 0).then(|| edge(bits, direction))
 }
 
-/// The nearest other element. Indices stay below 60, so one more or less is never a whole word off.
+/// The nearest other element. Indexes stay below 60, so adding or subtracting one never leaves the
+/// word.
 fn seek_beyond(set: u64, index: u32, direction: Direction) -> Option<u32> {
     match direction {
         Direction::Forward => seek_in_set(set, index + 1, direction),
@@ -151,11 +152,11 @@ fn edge(set: u64, direction: Direction) -> u32 {
     }
 }
 
-/// BYHOUR, BYMINUTE and BYSECOND as sets; a part that is not given lets everything through.
+/// BYHOUR, BYMINUTE and BYSECOND as sets. A missing part allows every value.
 fn clock(rrule: &Rrule) -> (u64, u64, u64) {
     let set = |numbers: &[i16], size: u32| match numbers {
         [] => (1 << size) - 1,
-        // Second 60 is a leap second, which clocks without them show as second 59.
+        // Second 60 is a leap second, which clocks without leap seconds show as second 59.
         _ => numbers.iter().fold(0, |set, &n| set | 1 << (n as u32).min(size - 1)),
     };
     (set(&rrule.hours, 24), set(&rrule.minutes, 60), set(&rrule.seconds, 60))
@@ -169,12 +170,12 @@ fn below(set: u64, index: u32) -> u32 {
     (set & ((1 << index) - 1)).count_ones()
 }
 
-/// BYSETPOS: places in the set of a period, counted from its start and from its end.
+/// BYSETPOS: positions in the set of a period, counted from its start and from its end.
 #[derive(Clone, Debug)]
 pub(super) struct Positions {
-    /// Indices from the start, in order.
+    /// Indexes from the start, ascending.
     from_start: Box<[u32]>,
-    /// Distances from one past the end, descending, so that the indices ascend.
+    /// Distances from one past the end, descending, so that the indexes ascend.
     from_end: Box<[u32]>,
 }
 
@@ -203,11 +204,11 @@ impl Positions {
         let start = start.checked_sub(1).map(|last| self.from_start[last]);
         let end = self.from_end.partition_point(|&back| count < rank.saturating_add(back));
         let end = end.checked_sub(1).and_then(|last| count.checked_sub(self.from_end[last]));
-        // `count < rank + back` only says `count - back < rank`, so `end` is below `rank` already.
+        // `count < rank + back` means `count - back < rank`, so `end` is below `rank` already.
         start.into_iter().chain(end).max()
     }
 
-    /// The picks of a set that is the same in every period, if there are any.
+    /// The picked times of a set that is the same in every period; `None` if none is picked.
     pub(super) fn pick(&self, times: &Times) -> Option<Times> {
         let count = times.count();
         let mut picked = Vec::new();

@@ -1,16 +1,16 @@
-//! A recurrence in English: `every 2 weeks on Monday and Friday at 09:00, New York time`.
+//! Describes a recurrence in English: `every 2 weeks on Monday and Friday at 09:00, New York time`.
 
 use super::expand::fill_in;
 use super::{End, Frequency, NthWeekday, Recurrence, Rrule};
 use crate::english::{self, MONTHS, WEEKDAYS};
 
-/// More times of day than this are told by hours and minutes instead of one by one.
+/// Up to this many times of day are listed one by one; with more, hours and minutes are described.
 const TIMES_LISTED: usize = 6;
 
 impl Recurrence {
-    /// The rule in words, for people who check what they wrote.
+    /// Describes the rule in words, for people who check what they wrote.
     pub fn words(&self) -> String {
-        // What the start gives is part of what the rule says: "every month" means "on the 15th".
+        // The parts taken from the start are described too: "every month" means "on the 15th".
         let rule = fill_in(&self.rrule, self.start);
         let mut words = format!("{}{}", period_and_days(&rule), clock(&rule));
         if !rule.positions.is_empty() {
@@ -84,7 +84,7 @@ fn period_and_days(rule: &Rrule) -> String {
     period + &filters
 }
 
-/// Days that are told by their place in a month or year.
+/// Describes days by their position in a month or year.
 fn dated(rule: &Rrule) -> Option<String> {
     let month_days = (!rule.month_days.is_empty())
         .then(|| format!("the {}", and(from_start_first(&rule.month_days).map(day_place))));
@@ -105,7 +105,7 @@ fn weekday_words(rule: &Rrule) -> String {
     let mut words = match bare.as_slice() {
         [1, 2, 3, 4, 5] => vec!["weekdays".to_owned()],
         [0, 6] => vec!["weekends".to_owned()],
-        // Weeks are told from Monday on.
+        // The week begins on Monday.
         days => {
             let mut days = days.to_vec();
             days.sort_unstable_by_key(|day| (day + 6) % 7);
@@ -125,7 +125,7 @@ fn weekday_words(rule: &Rrule) -> String {
         }
     }
     if rule.frequency == Frequency::Daily && rule.interval == 1 && words.len() == 1 {
-        // "every weekday" instead of "every weekdays".
+        // Gives "every weekday" instead of "every weekdays".
         return words.concat().trim_end_matches('s').to_owned();
     }
     and(words)
@@ -181,7 +181,7 @@ fn numbered(unit: &str, numbers: &[i16]) -> String {
     }
 }
 
-/// `1, 15, -1` for a sorted `-1, 1, 15`.
+/// Puts negative numbers last: `1, 15, -1` for a sorted `-1, 1, 15`.
 fn from_start_first(numbers: &[i16]) -> impl Iterator<Item = i16> {
     let split = numbers.partition_point(|&n| n < 0);
     numbers[split..].iter().chain(&numbers[..split]).copied()

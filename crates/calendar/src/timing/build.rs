@@ -1,4 +1,5 @@
-//! From a declaration to a timing. All mistakes are collected, none is guessed away.
+//! Builds a timing from its declaration. All mistakes are collected and reported; none is corrected
+//! silently.
 
 use jiff::civil::DateTime;
 use jiff::{SignedDuration, Timestamp};
@@ -19,9 +20,9 @@ use crate::rule::{Interval, Rule};
 use crate::working_day::Period;
 use crate::zone::Zone;
 
-/// More rules in one list than this are refused: each costs a search at every question.
+/// The most rules in one list, because each costs a search at every query.
 const RULE_LIMIT: usize = 100;
-/// More exceptions than this belong into a calendar.
+/// The most exceptions; more belong into a calendar.
 const DATE_LIMIT: usize = 1000;
 
 pub(super) struct Builder<'a> {
@@ -35,7 +36,7 @@ impl<'a> Builder<'a> {
         Builder { spec, context, mistakes: Vec::new() }
     }
 
-    /// The timing, or all mistakes.
+    /// Builds the timing, or returns all mistakes.
     pub(super) fn finish(mut self) -> Result<Timing, Vec<Mistake>> {
         self.timing().ok_or(self.mistakes)
     }
@@ -49,7 +50,8 @@ impl<'a> Builder<'a> {
                 Some(declared.as_ref().map_or_else(Zone::utc, |calendar| calendar.zone().clone()))
             }
         };
-        // With an unknown zone the rest is still read, so that all mistakes are told at once.
+        // With an unknown zone, the rest is still parsed, so that all mistakes are reported at
+        // once.
         let known = zone.is_some();
         let zone = zone.unwrap_or_else(Zone::utc);
         let calendar = declared.or_else(|| self.region(&zone));
@@ -97,7 +99,7 @@ impl<'a> Builder<'a> {
         result.map_err(|all| self.mistakes.extend(under(all))).ok()
     }
 
-    /// The calendar of a region, which has no zone of its own.
+    /// The calendar of a region, which uses the rule's zone.
     fn region(&mut self, zone: &Zone) -> Option<Calendar> {
         let id = self.spec.calendar.as_deref()?;
         let found = Region::parse(id)
@@ -164,7 +166,8 @@ impl<'a> Builder<'a> {
         Some(rule?.with_dst(spec.dst.unwrap_or_default()))
     }
 
-    /// Whether `pattern` names another kind of rule than the one that is given, or one that needs a rule beside it.
+    /// Reports whether `pattern` names another kind than the given rule, or a kind that needs a
+    /// rule beside it.
     fn contradicts_its_kind(&mut self, given: &[&str]) -> bool {
         let Some(pattern) = &self.spec.pattern else { return false };
         let kind = pattern.to_ascii_lowercase();
@@ -196,7 +199,7 @@ impl<'a> Builder<'a> {
         true
     }
 
-    /// Options that belong to one kind of rule are refused with another, not ignored.
+    /// Refuses options that belong to another kind of rule, instead of ignoring them.
     fn only_with(&mut self, given: &[&str]) {
         let spec = self.spec;
         let interval = ["interval", "interval_seconds"];
@@ -361,7 +364,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Whether the rule means something else in another zone, where it does not name one itself.
+/// Whether the rule would mean other instants in another zone and does not name its zone itself.
 fn reads_wall_times(spec: &TimingSpec, rule: &Rule) -> bool {
     let of_one = |spec: &TimingSpec, rule: &Rule| match rule {
         Rule::Interval(_) | Rule::AfterCompletion(_) => false,
@@ -369,7 +372,7 @@ fn reads_wall_times(spec: &TimingSpec, rule: &Rule) -> bool {
             spec.at.as_deref().is_some_and(|at| at.trim().parse::<Timestamp>().is_err())
         }
         Rule::Cron(rule) => rule.cron.names_hours(),
-        // Several times of one pattern are a list of their own.
+        // A pattern with several times is a list of rules of its own.
         Rule::Recurrence(_) | Rule::WorkingDay(_) | Rule::Any(_) => true,
     };
     match (rule, &spec.rules) {
@@ -381,7 +384,7 @@ fn reads_wall_times(spec: &TimingSpec, rule: &Rule) -> bool {
     }
 }
 
-/// A full instant (`2026-03-01T09:00:00Z`), or a wall time in the zone (`2026-03-01T09:00`).
+/// Parses an instant (`2026-03-01T09:00:00Z`), or a wall time in the zone (`2026-03-01T09:00`).
 pub fn parse_instant(text: &str, zone: &Zone, dst: Dst) -> Result<Timestamp, Problem> {
     let text = text.trim();
     if let Ok(instant) = text.parse::<Timestamp>() {
@@ -399,7 +402,8 @@ pub fn parse_instant(text: &str, zone: &Zone, dst: Dst) -> Result<Timestamp, Pro
     })
 }
 
-/// A wall time, also in the compact form of RFC 5545; a full instant is taken to the zone's clock.
+/// Parses a wall time, also in the compact form of RFC 5545. An instant is converted to the zone's
+/// wall clock.
 fn wall(text: &str, zone: &Zone) -> Result<DateTime, Problem> {
     let text = text.trim();
     if let Ok(instant) = text.parse::<Timestamp>() {

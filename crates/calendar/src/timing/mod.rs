@@ -1,5 +1,5 @@
-//! Timing: a rule with everything that moves or drops its occurrences: bounds, calendar, rolling,
-//! working hours, spread.
+//! Timing: a rule together with everything that moves or drops its occurrences: bounds, calendar,
+//! rolling, working hours, spread.
 
 mod build;
 mod pattern;
@@ -23,12 +23,13 @@ use crate::rule::{Interval, Rule};
 use crate::spread::spread;
 use crate::zone::Zone;
 
-/// When something is due. Made by [`TimingSpec::build`].
+/// When something is due. Built by [`TimingSpec::build`].
 #[derive(Clone, Debug)]
 pub struct Timing {
     rule: Rule,
     zone: Zone,
-    /// That it reads wall times, and nobody has written in which zone, nor has its calendar one.
+    /// Whether the rule uses wall times while neither the declaration nor the calendar names a
+    /// zone.
     has_assumed_zone: bool,
     calendar: Option<Calendar>,
     roll: Roll,
@@ -36,48 +37,49 @@ pub struct Timing {
     start: Option<Timestamp>,
     end: Option<Timestamp>,
     spread: SignedDuration,
-    /// The place inside `spread`, by the schedule's key.
+    /// The offset inside the `spread` window, derived from the schedule's key.
     moved_by: SignedDuration,
 }
 
 /// One due time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Occurrence {
-    /// When it happens: rolled, fitted and spread.
+    /// The time at which it happens: rolled, fitted and spread.
     pub effective: Timestamp,
-    /// What the rule says. Of several that land on one instant, the first.
+    /// The time that the rule gives. If several land on one instant, the first.
     pub nominal: Timestamp,
 }
 
 impl Timing {
-    /// The rule behind it.
+    /// The rule, without calendar, bounds and spread.
     pub fn rule(&self) -> &Rule {
         &self.rule
     }
 
-    /// The zone it is shown in.
+    /// The zone in which times are shown.
     pub fn zone(&self) -> &Zone {
         &self.zone
     }
 
-    /// The calendar it keeps to, if any.
+    /// The calendar that it observes, if any.
     pub fn calendar(&self) -> Option<&Calendar> {
         self.calendar.as_ref()
     }
 
-    /// What happens on a day off.
+    /// What happens to an occurrence on a day off.
     pub fn roll(&self) -> Roll {
         self.roll
     }
 
-    /// The same timing for the schedule `key`: its place inside the spread window is fixed.
+    /// The same timing for the schedule `key`, which determines the offset inside the spread
+    /// window.
     #[must_use]
     pub fn for_schedule(mut self, key: &str) -> Timing {
         self.moved_by = spread(key, self.spread);
         self
     }
 
-    /// How far the schedule's key moves every occurrence inside the spread window.
+    /// The offset by which every occurrence is moved inside the spread window.
     pub fn moved_by(&self) -> SignedDuration {
         self.moved_by
     }
@@ -112,14 +114,14 @@ impl Timing {
         Some(Occurrence { effective, ..found })
     }
 
-    /// The occurrences after the instant, one by one.
+    /// Iterates over the occurrences after the instant.
     pub fn after(&self, after: Timestamp) -> impl Iterator<Item = Occurrence> + '_ {
         let next = |last: &Occurrence| self.next_after(last.effective);
         std::iter::successors(self.next_after(after), next)
     }
 
-    /// In English, with the calendar: `at 09:00 on weekdays, Berlin time; on days off (DE-BY)
-    /// skipped`.
+    /// Describes the timing in English, with its calendar: `at 09:00 on weekdays, Berlin time; on
+    /// days off (DE-BY) skipped`.
     pub fn words(&self) -> String {
         let mut words = match &self.rule {
             Rule::Once(at) => format!("once, at {} ({})", self.zone.rfc3339(*at), self.zone.name()),
@@ -158,7 +160,7 @@ impl Timing {
         words
     }
 
-    /// The interval, if nothing moves or bounds it: then occurrences can be counted by division.
+    /// The interval, if nothing moves or bounds it. Its occurrences can be counted by division.
     pub(crate) fn plain_interval(&self) -> Option<Interval> {
         match &self.rule {
             Rule::Interval(interval)
@@ -173,7 +175,7 @@ impl Timing {
         }
     }
 
-    /// The rule's next time inside the bounds.
+    /// The next time of the rule inside the bounds.
     fn nominal_after(&self, after: Timestamp) -> Option<Timestamp> {
         let after = match self.start {
             Some(start) => after.max(just_before(start)),
@@ -182,7 +184,7 @@ impl Timing {
         self.rule.next_after(after).filter(|at| self.end.is_none_or(|end| *at <= end))
     }
 
-    /// The rule's last time inside the bounds.
+    /// The last time of the rule inside the bounds.
     fn nominal_before(&self, before: Timestamp) -> Option<Timestamp> {
         let before = match self.end {
             Some(end) => before.min(just_after(end)),

@@ -1,4 +1,4 @@
-//! Readable forms of cron rules: `daily: {at: "09:00", days: [MON, WED]}`.
+//! Readable forms of cron rules, such as `daily: {at: "09:00", days: [MON, WED]}`.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,21 +10,19 @@ use crate::rule::{Rule, WorkingDayRule};
 use crate::working_day::{Period, WorkingDay};
 use crate::zone::Zone;
 
-/// More times of day than this belong into a cron expression.
+/// The most times of day; more belong into a cron expression.
 const TIME_LIMIT: usize = 48;
 
 /// One value or a list of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected one text in quotes, or a list of them")]
 pub enum OneOrMany<T> {
-    /// One.
     One(T),
-    /// Several.
     Many(Vec<T>),
 }
 
 impl<T> OneOrMany<T> {
-    /// All of them.
+    /// All values, as a slice.
     pub fn as_slice(&self) -> &[T] {
         match self {
             OneOrMany::One(one) => std::slice::from_ref(one),
@@ -37,9 +35,7 @@ impl<T> OneOrMany<T> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DailySpec {
-    /// Times of day.
     pub at: OneOrMany<String>,
-    /// Weekdays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub days: Option<OneOrMany<String>>,
 }
@@ -48,10 +44,8 @@ pub struct DailySpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WeeklySpec {
-    /// Weekdays.
     #[serde(alias = "day", alias = "days")]
     pub on: OneOrMany<String>,
-    /// Times of day.
     pub at: OneOrMany<String>,
 }
 
@@ -59,24 +53,22 @@ pub struct WeeklySpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected a day such as 1, -1, last, \"2nd TUE\" or \"last FRI\"")]
 pub enum MonthDay {
-    /// 1 to 31, or -1 for the last, -2 for the one before.
+    /// 1 to 31, or -1 for the last day, -2 for the one before.
     Number(i32),
-    /// Anything else.
+    /// A name or an ordinal weekday.
     Text(String),
 }
 
-/// `monthly: {day: last, at: "09:00"}` or `monthly: {working_day: -1, at: "17:00"}`; for
-/// `quarterly` and `yearly` only the latter.
+/// `monthly: {day: last, at: "09:00"}` or `monthly: {working_day: -1, at: "17:00"}`. `quarterly`
+/// and `yearly` allow only `working_day`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PeriodSpec {
-    /// Days of the month.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub day: Option<OneOrMany<MonthDay>>,
-    /// The nth working day of the period, or the last nth if negative.
+    /// The nth working day of the period, counted from the end if negative.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub working_day: Option<i32>,
-    /// Times of day.
     pub at: OneOrMany<String>,
 }
 
@@ -144,7 +136,7 @@ fn working_day(
     Ok(Rule::WorkingDay(Box::new(WorkingDayRule { day, dst: Dst::FIXED })))
 }
 
-/// `1` → `1 * *`, `2nd TUE` → `* * TUE#2`: the day fields of a cron expression.
+/// The day fields of a cron expression: `1` → `1 * *`, `2nd TUE` → `* * TUE#2`.
 fn month_day(day: &MonthDay) -> Result<String, Problem> {
     let refuse = |text: &str| {
         Problem::whole("month-day", text, "not a day of a month")
@@ -218,7 +210,7 @@ fn times(at: &[String]) -> Result<Vec<u32>, Vec<Mistake>> {
     if mistakes.is_empty() { Ok(times) } else { Err(mistakes) }
 }
 
-/// One cron rule for each time of day; times with the same minute share one.
+/// One cron rule for each time of day; times with the same minute share one rule.
 fn crons(at: &[String], days: &str, zone: &Zone) -> Result<Rule, Vec<Mistake>> {
     let mut by_minute: Vec<(u32, Vec<u32>)> = Vec::new();
     for time in times(at)? {

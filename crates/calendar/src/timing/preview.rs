@@ -1,4 +1,4 @@
-//! What becomes of each nominal time: for people who want to see it before it happens.
+//! Previews: what happens to each nominal time, for people who want to know in advance.
 
 use jiff::Timestamp;
 
@@ -7,41 +7,32 @@ use super::{Timing, just_before};
 use crate::calendars::{PLANNED, Reason};
 use crate::civil;
 
-/// What becomes of a nominal time.
+/// What happens to a nominal time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It happens then.
+    /// The occurrence happens at its nominal time.
     Kept,
-    /// It happens at another time, for this reason.
-    Moved {
-        /// The effective time.
-        to: Timestamp,
-        /// Why it is not kept.
-        reason: Reason,
-    },
-    /// It does not happen, for this reason.
-    Skipped {
-        /// Why.
-        reason: Reason,
-    },
+    /// The occurrence happens at another time.
+    Moved { to: Timestamp, reason: Reason },
+    /// The occurrence does not happen.
+    Skipped { reason: Reason },
 }
 
 /// One line of a preview.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// What the rule says.
+    /// The time that the rule gives.
     pub nominal: Timestamp,
-    /// What becomes of it.
     pub fate: Fate,
 }
 
 impl Timing {
-    /// The nominal times after the instant and what becomes of each, until `count` of them happen.
-    /// Of the times on one skipped day only the first is shown.
+    /// The nominal times after the instant with their fates, until `count` of them happen. Of the
+    /// times on a skipped day, only the first is listed.
     pub fn preview(&self, after: Timestamp, count: usize) -> Vec<Row> {
         let mut rows = Vec::new();
         let (mut at, mut kept) = (after, 0);
-        // Days off in a row are shown, but not for ever.
+        // Consecutive days off are listed, up to a limit.
         for _ in 0..count.saturating_mul(4).saturating_add(400) {
             if kept >= count {
                 break;
@@ -65,7 +56,7 @@ impl Timing {
         rows
     }
 
-    /// What becomes of a nominal time; the spread is not counted as moving.
+    /// What happens to a nominal time. The spread does not count as moving.
     pub fn fate(&self, nominal: Timestamp) -> Fate {
         let Some(calendar) = &self.calendar else { return Fate::Kept };
         let day = calendar_day(calendar, nominal);

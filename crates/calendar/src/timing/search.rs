@@ -1,4 +1,5 @@
-//! The search through a calendar: working day by working day, over the days that move to each.
+//! Searches for occurrences with a calendar, working day by working day, over the days that move to
+//! each.
 
 use std::cmp::Ordering;
 
@@ -11,13 +12,14 @@ use crate::dst::{self, Dst, Fold};
 use crate::roll::Roll;
 use crate::zone::Resolved;
 
-/// How many days off in a row, or occurrences on days off, are looked at before the answer is
+/// How many consecutive days off, or occurrences on days off, a search visits before it answers
 /// "never". `0 9 * * SUN` on a Monday-to-Friday calendar is such a rule.
 const SEARCH_STEPS: usize = 500;
 
 impl Timing {
-    /// `after` is when the run before has ended. Skipping would end the schedule for good, and going
-    /// back would come before that run: both go on to the next working day instead.
+    /// The occurrence that follows a run which ended at `after`. Skipping it would end the schedule
+    /// for good, and moving it back would put it before that run. In both cases it moves to the
+    /// next working day instead.
     pub(super) fn after_completion(
         &self,
         calendar: &Calendar,
@@ -29,7 +31,7 @@ impl Timing {
         Some(Occurrence { nominal, effective })
     }
 
-    /// Where a nominal time lands, rolled and fitted; `None` if it is skipped.
+    /// The instant to which a nominal time is rolled and fitted; `None` if it is skipped.
     pub(super) fn landing(
         &self,
         calendar: &Calendar,
@@ -43,8 +45,8 @@ impl Timing {
         if self.fit { calendar.fit(rolled) } else { Some(rolled) }
     }
 
-    /// Going back through a calendar is looking for the latest instant whose next occurrence is
-    /// still before: one question a bit, and it mirrors `next_after` by construction.
+    /// The last occurrence before an instant. A binary search finds the latest instant whose next
+    /// occurrence is still before it, so the result mirrors `next_after` by construction.
     pub(super) fn on_calendar_before(
         &self,
         calendar: &Calendar,
@@ -55,7 +57,7 @@ impl Timing {
             found.filter(|occurrence| occurrence.effective < before)
         };
         let next = |from: i64| next_from(Timestamp::from_millisecond(from).ok()?);
-        // Nothing happens beyond the planned years.
+        // There are no occurrences outside of the planned years.
         let end = civil::timestamp(civil::local(PLANNED.end + 1, 0)).unwrap_or(before);
         let top = before.min(end).as_millisecond();
         let mut reach: i64 = 60_000;
@@ -77,22 +79,22 @@ impl Timing {
                 None => high = middle,
             }
         }
-        // Inside the last millisecond.
+        // There may be several occurrences inside the last millisecond.
         while let Some(later) = next_from(found.effective) {
             found = later;
         }
         Some(found)
     }
 
-    /// The first occurrence after the instant, looked for on working days up to that of `until`.
+    /// The first occurrence after the instant, searched for on working days up to that of `until`.
     pub(super) fn on_calendar(
         &self,
         calendar: &Calendar,
         after: Timestamp,
         until: Timestamp,
     ) -> Option<Occurrence> {
-        // Whatever falls into a closed time fits to its end, so a search from inside a closed time
-        // has to look at all of it.
+        // A time outside of working hours is fitted to the next opening, so a search from outside
+        // of working hours must include all times since the last closing.
         let closed_since =
             if self.fit { calendar.closed_since(after).and_then(civil::timestamp) } else { None };
         let from = closed_since.map_or(after, |closed| just_before(closed).min(after));
@@ -102,11 +104,11 @@ impl Timing {
             day = calendar.working_at_or_after(day).filter(|day| *day <= last)?;
             let sources = self.roll.sources(day, calendar);
             let mut best: Option<Occurrence> = None;
-            // Only days on which the rule has something are looked at.
+            // Only days on which the rule has a time are visited.
             let mut source = *sources.start();
             let next_day = loop {
                 let begin = just_before(day_start(calendar, source)?);
-                // After a fold over midnight the date before is shown once more.
+                // After a fold over midnight, the previous date is shown once more.
                 let on_or_after = |next| calendar_day(calendar, next).max(source);
                 let next = self.nominal_after(begin).map(on_or_after);
                 match next.filter(|next| next <= sources.end()) {
@@ -127,8 +129,8 @@ impl Timing {
         None
     }
 
-    /// The first occurrence of the rule on the day `source` that, moved to the working day `to`,
-    /// is due after the instant. Nothing that lands before `from` needs to be looked at.
+    /// The first time of the rule on the day `source` that, moved to the working day `to`, is due
+    /// after the instant. Times that land before `from` need not be visited.
     fn first_on(
         &self,
         calendar: &Calendar,
@@ -145,7 +147,7 @@ impl Timing {
             let place = if same_day { moved(calendar, from, source, fold)? } else { least };
             self.first_from(calendar, (source, to), just_before(place.max(least)), after)
         };
-        // A repeated hour is moved to times that the hour itself was moved to already.
+        // The second pass of a repeated hour moves to the same times as the first pass.
         let end = day_start(calendar, source + 1)?;
         let repeats = calendar.zone().transitions(begin, end).find(|t| t.after < t.before);
         let again = repeats.and_then(|change| search(Fold::Last, change.at));
@@ -185,8 +187,8 @@ impl Timing {
     }
 }
 
-/// The same time of day on another day, in the calendar's zone, to the nanosecond. What falls into a
-/// gap there comes at its end; `None` on a date that does not exist.
+/// The same time of day on another day, in the calendar's zone, to the nanosecond. A time in a gap
+/// moves to the end of the gap; `None` for a date that does not exist.
 fn moved(calendar: &Calendar, nominal: Timestamp, to: Day, fold: Fold) -> Option<Timestamp> {
     let zone = calendar.zone();
     let time = civil::second_of_day(civil::local_from_datetime(zone.wall(nominal)));

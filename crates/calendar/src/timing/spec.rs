@@ -1,4 +1,4 @@
-//! When something is due, as people declare it.
+//! Declarations of when something is due.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ use crate::zones::Zones;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TimingSpec {
-    /// A cron expression or preset; also written `expression`, beside `pattern: CRON`.
+    /// A cron expression or preset. May also be written as `expression`, beside `pattern: CRON`.
     #[serde(alias = "expression", skip_serializing_if = "Option::is_none")]
     pub cron: Option<String>,
     /// A preset such as `daily`.
@@ -40,25 +40,24 @@ pub struct TimingSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(alias = "every")]
     pub interval: Option<String>,
-    /// The same in seconds.
+    /// The interval in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval_seconds: Option<u64>,
-    /// What the interval is counted from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<IntervalFrom>,
-    /// Where an interval begins; when the schedule was made if left out.
+    /// The start of the interval; the schedule's creation if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub anchor: Option<String>,
-    /// One instant, or one wall time.
+    /// A single instant, or a single wall time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// RFC 5545.
+    /// An RFC 5545 recurrence rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rrule: Option<String>,
     /// First wall time of the RRULE.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dtstart: Option<String>,
-    /// Wall times taken out of the RRULE.
+    /// Wall times removed from the RRULE.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exdate: Option<OneOrMany<String>>,
     /// Wall times added to the RRULE.
@@ -79,38 +78,39 @@ pub struct TimingSpec {
     /// On a working day of the year.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub yearly: Option<PeriodSpec>,
-    /// Several rules: the union.
+    /// Several rules, whose occurrences are combined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rules: Option<Vec<TimingSpec>>,
-    /// The kind of rule, as some write it beside the rule: `CRON`, `INTERVAL`, …; alone it is a preset: `DAILY`.
+    /// The kind of rule, which may be written beside the rule: `CRON`, `INTERVAL`, …; alone it is a
+    /// preset: `DAILY`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
-    /// What an author expects of a `pattern`, in words. Nothing follows from it.
+    /// The author's expectation of a `pattern`, in words. It has no effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
 
-    /// IANA zone; if left out the context's default, else the calendar's, else UTC.
+    /// IANA zone; if left out, the context's default, else the calendar's, else UTC.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timezone: Option<String>,
     /// A calendar by its id, or a region such as `DE-BY`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calendar: Option<String>,
-    /// What happens on a day off.
+    /// What happens to an occurrence on a day off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub roll: Option<Roll>,
     /// Whether the time of day moves into working hours.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fit: Option<Fit>,
-    /// Nothing before this.
+    /// No occurrence before this time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<String>,
-    /// Nothing after this.
+    /// No occurrence after this time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<String>,
-    /// Window over which schedules are spread.
+    /// The window over which schedules are spread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spread: Option<String>,
-    /// Daylight saving, where the rule's own way is not wanted.
+    /// Handling of daylight saving, if the rule's default is not wanted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dst: Option<DstOptions>,
 }
@@ -119,9 +119,9 @@ pub struct TimingSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IntervalFrom {
-    /// A fixed grid: no drift.
+    /// A fixed grid without drift.
     Anchor,
-    /// The end of the run before.
+    /// The end of the last run.
     Completion,
 }
 
@@ -129,41 +129,42 @@ pub enum IntervalFrom {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fit {
-    /// Into working hours.
+    /// Times move into working hours.
     Hours,
 }
 
-/// What a declaration is read with.
+/// What a declaration is built with.
 pub struct TimingContext<'a> {
-    /// The zone database.
     pub zones: &'a Zones,
-    /// When the schedule was made: the anchor of an interval without one.
+    /// When the schedule was created: the default anchor of an interval.
     pub created: Timestamp,
-    /// The zone of a rule that names none; that of its calendar if left out, or else UTC.
+    /// The zone of a rule that names none; if left out, that of its calendar, else UTC.
     pub default_zone: Option<Zone>,
-    /// Calendars by id. Regions such as `DE-BY` are known without.
+    /// Finds calendars by id. Regions such as `DE-BY` need not be included.
     pub find_calendar: &'a dyn Fn(&str) -> Option<Calendar>,
 }
 
 impl<'a> TimingContext<'a> {
-    /// UTC where no zone is named, and no calendars but the regions, which have no zone of their own.
+    /// A context with UTC as the default zone, and no calendars but the regions, which have no zone
+    /// of their own.
     pub fn new(zones: &'a Zones, created: Timestamp) -> TimingContext<'a> {
         TimingContext { zones, created, default_zone: None, find_calendar: &|_| None }
     }
 }
 
 impl TimingSpec {
-    /// A cron expression, and nothing else.
+    /// A declaration with only a cron expression.
     pub fn from_cron(expression: impl Into<String>) -> TimingSpec {
         TimingSpec { cron: Some(expression.into()), ..TimingSpec::default() }
     }
 
-    /// The timing, or everything that is wrong with the declaration.
+    /// Builds the timing, or returns every mistake in the declaration.
     pub fn build(&self, context: &TimingContext<'_>) -> Result<Timing, Vec<Mistake>> {
         Builder::new(self, context).finish()
     }
 
-    /// Whether it says more than when: such options stand beside a list of rules, not inside it.
+    /// Whether it has options other than a rule. Such options belong beside a list of rules, not
+    /// inside it.
     pub(super) fn has_options(&self) -> bool {
         self.calendar.is_some()
             || self.roll.is_some()

@@ -1,4 +1,4 @@
-//! What someone should know about a rule before relying on it.
+//! Warnings: what people should know about a rule before they rely on it.
 
 use std::fmt;
 
@@ -13,16 +13,15 @@ use crate::duration::format_duration;
 use crate::english;
 use crate::rule::{CronRule, Rule};
 
-/// How far ahead changes of the clock are looked at.
+/// How far ahead changes of the clock are checked.
 const AHEAD: SignedDuration = SignedDuration::from_hours(2 * 366 * 24);
 
-/// A remark that stops nothing.
+/// A warning. It does not make a declaration invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
-    /// A stable word for programs: `never`, `past`, `no-working-time`, `calendar-zone`, `no-zone`, `dst-gap`, `dst-fold`,
-    /// `frequent`, `short-months`, `holidays-unknown`.
+    /// A stable code for programs: `never`, `past`, `no-working-time`, `calendar-zone`, `no-zone`,
+    /// `dst-gap`, `dst-fold`, `frequent`, `short-months`, `holidays-unknown`.
     pub code: &'static str,
-    /// The remark.
     pub message: String,
 }
 
@@ -33,12 +32,13 @@ impl fmt::Display for Warning {
 }
 
 impl Timing {
-    /// Remarks about what happens after the instant, where nobody knows what happens to missed occurrences.
+    /// Warnings about the time after the instant, if the catch-up policy is not known.
     pub fn warnings(&self, from: Timestamp) -> Vec<Warning> {
         self.warnings_with(from, None)
     }
 
-    /// Remarks about what happens after the instant, to a schedule with this catch-up if it is known.
+    /// Warnings about the time after the instant, for a schedule with this catch-up policy if it is
+    /// known.
     pub fn warnings_with(&self, from: Timestamp, catch_up: Option<&CatchUp>) -> Vec<Warning> {
         let mut warnings = Vec::new();
         warnings.extend(self.calendar.iter().filter_map(|calendar| calendar.never_works(from)));
@@ -78,7 +78,7 @@ impl Timing {
         warnings
     }
 
-    /// What becomes of the only time of a rule when that time has passed.
+    /// Explains what happens to the only time of a rule, once that time has passed.
     fn past(&self, at: Timestamp, now: Timestamp, catch_up: Option<&CatchUp>) -> String {
         const NOT_AGAIN: &str = "one that has run it does not again";
         let told = match catch_up {
@@ -97,7 +97,8 @@ impl Timing {
         format!("{} lies in the past: {told}", self.zone.rfc3339(at))
     }
 
-    /// Times were written without a zone, and people expect that a region's calendar has the region's.
+    /// Warns of times without a zone, because people expect the calendar of a region to have the
+    /// region's zone.
     fn no_zone(&self, first: Timestamp) -> Option<Warning> {
         let id = self.calendar.as_ref().filter(|_| self.has_assumed_zone)?.id();
         let local = civil::local_from_datetime(self.zone.wall(first));
@@ -108,7 +109,7 @@ impl Timing {
         Some(Warning { code: "no-zone", message })
     }
 
-    /// The days of the calendar begin and end at another instant than those of the rule.
+    /// Warns if the days of the calendar begin and end at other instants than those of the rule.
     fn calendar_zone(&self) -> Option<Warning> {
         let calendar = self.calendar.as_ref()?;
         let (theirs, ours) = (calendar.zone().name(), self.zone.name());
@@ -121,7 +122,7 @@ impl Timing {
 }
 
 impl Calendar {
-    /// A remark if nobody works for ten years.
+    /// A warning if the calendar has no working day within ten years.
     pub fn never_works(&self, from: Timestamp) -> Option<Warning> {
         let works = self.working_day_from(self.date_of(from)).is_some();
         let message = format!("the calendar {} has no working time at all", self.id());
@@ -143,7 +144,7 @@ impl Rule {
 }
 
 impl CronRule {
-    /// The next gap and the next fold that touch the rule's times.
+    /// Warns of the next gap and the next fold that affect the rule's times.
     fn clock_changes(&self, from: Timestamp, warnings: &mut Vec<Warning>) {
         let until = from.checked_add(AHEAD).unwrap_or(Timestamp::MAX);
         let city = english::zone(&self.zone);

@@ -1,4 +1,4 @@
-//! Rules that take long to search, or that have nothing to find: each question comes to an end.
+//! Rules that take long to search, or that have no occurrence: every query ends.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -48,7 +48,7 @@ fn rules() -> Vec<Value> {
     rules
 }
 
-/// A calendar is asked about every occurrence in turn, which takes its time with these.
+/// Rules that are not too dense, because a search with a calendar visits every occurrence in turn.
 fn rules_of_some_density() -> Vec<Value> {
     let dense = |rule: &Value| rule["interval"] == "1ms" || !rule["rules"].is_null();
     rules().into_iter().filter(|rule| !dense(rule)).collect()
@@ -80,7 +80,7 @@ fn calendars() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// The slowest calls of each kind, in a report that only `--nocapture` shows.
+/// The slowest calls of each kind, in a report that is shown only with `--nocapture`.
 #[derive(Default)]
 struct Slowest(BTreeMap<String, Vec<(Duration, String)>>);
 
@@ -126,7 +126,7 @@ fn every_question_is_answered() {
     }
     for (name, declaration) in calendars() {
         let calendar = some_calendar::build(&zones, walk, "cal", &declaration);
-        // What holidays are, is worked out once.
+        // The holidays are computed once, before anything is measured.
         calendar.between(super::at("1900-01-02T00:00Z"), super::at("1999-01-01T00:00Z"));
         calendar.between(super::at("1999-01-01T00:00Z"), super::at("2098-01-01T00:00Z"));
         for (rule, roll) in

@@ -1,4 +1,4 @@
-//! Cron's dates over decades, compared with a walk over every day.
+//! Compares cron's dates over decades with a walk over every day.
 
 use calendar::{Cron, Rule, Zone};
 use jiff::Timestamp;

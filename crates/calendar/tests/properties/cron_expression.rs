@@ -1,4 +1,4 @@
-//! Cron expressions as a tree that is rendered to text, and matched against a date and a time by
+//! Cron expressions as a tree, which is rendered to text and matched against a date and a time by
 //! the plain meaning of each part.
 
 use std::fmt::{self, Display};
@@ -105,7 +105,7 @@ impl Expression {
 }
 
 impl Numbers {
-    /// A bare `*` is every year, also those that cannot be written.
+    /// A bare `*` means every year, including those that cannot be written.
     fn has_year(&self, year: i16) -> bool {
         matches!(self.items[..], [Item::Every { step: None }]) || self.has(year as u32)
     }
@@ -302,7 +302,7 @@ where
     prop_oneof![3 => Just(Field::Star), 1 => Just(Field::QuestionMark), 3 => items]
 }
 
-/// Expressions of five, six or seven fields; `year` is the one that the year field is likely about.
+/// Expressions of five, six or seven fields. The year field is mostly near `year`.
 fn expression(
     seconds: impl Strategy<Value = Option<Numbers>>,
     year: u32,
@@ -322,7 +322,7 @@ fn expression(
     })
 }
 
-/// Without seconds, or at second 0.
+/// Expressions without seconds, or with second 0.
 pub(super) fn by_minute(year: u32) -> impl Strategy<Value = Expression> {
     let zero = Numbers {
         items: vec![Item::One { value: 0, named: false, step: None }],

@@ -1,4 +1,4 @@
-//! Cron across changes of the clock, compared with a walk over every instant.
+//! Compares cron across changes of the clock with a walk over every instant.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ fn options() -> impl Strategy<Value = DstOptions> {
     ]
 }
 
-/// The part of a walk that is compared; passes of a fold may lie as far away as the margin.
+/// The part of a walk that is compared. The passes of a fold may be as far apart as the margin.
 #[derive(Clone, Copy)]
 struct Span {
     from: i64,
@@ -42,7 +42,7 @@ impl Span {
     }
 }
 
-/// The table of the daylight saving rule, with the overrides.
+/// The expected instants by the rules of daylight saving, with the overrides.
 fn expected(walk: &Walk, part: Span, cron: &Expression, options: DstOptions) -> Vec<i64> {
     let shift = options.gap.map_or(!cron.is_wildcard(), |gap| gap == Gap::Shift);
     let usual = if cron.is_wildcard() { Fold::Both } else { Fold::First };

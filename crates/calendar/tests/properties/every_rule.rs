@@ -1,4 +1,4 @@
-//! What holds for every kind of rule, with every option.
+//! Properties that hold for every kind of rule, with every option.
 
 use calendar::{CatchUp, Occurrence, Policy, Timing, Zones};
 use jiff::{SignedDuration, Timestamp};
@@ -19,7 +19,7 @@ struct Case {
     calendar: Value,
     spec: Value,
     from: Timestamp,
-    /// Places between two occurrences, in 1000ths.
+    /// Positions between two occurrences, in thousandths.
     between: Vec<i128>,
 }
 
@@ -43,7 +43,7 @@ fn case() -> impl Strategy<Value = Case> {
     })
 }
 
-/// The questions that rules and timings have in common.
+/// The queries that rules and timings have in common.
 trait Answers {
     fn next(&self, after: Timestamp) -> Option<Timestamp>;
     fn previous(&self, before: Timestamp) -> Option<Timestamp>;
@@ -207,7 +207,7 @@ fn the_ends_of_time_are_answered() {
             calendar.map(|calendar| calendar.add_time(at, -SignedDuration::MAX));
             calendar.map(|calendar| calendar.between(at, Timestamp::MAX));
         }
-        // Through a calendar, searches give up where nothing happens for years.
+        // With a calendar, a search ends if there is no occurrence for years.
         let rule = timing.rule();
         if let Some(known) = rule.next_after(case.from).filter(|_| case.spec["calendar"].is_null()) {
             let first = rule.next_after(Timestamp::MIN);

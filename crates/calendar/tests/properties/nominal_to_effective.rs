@@ -1,4 +1,4 @@
-//! Calendars, rolling and fitting, compared with moving every nominal time on its own.
+//! Compares calendars, rolling and fitting with moving every nominal time on its own.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::some_calendar::{self, some_calendar, worked};
 use super::some_timing::{self, Density, some_rule, with_options};
 use super::walked_clock::{self, Walk, fixed_instant, instant, nanosecond_before, reference_zone};
 
-/// Longer closures would move occurrences in from outside of the walk.
+/// Longer closures would move occurrences from outside into the walk.
 const LONGEST_CLOSURE: usize = 16;
 const REACH: i64 = 5 * 86_400;
 
@@ -41,7 +41,7 @@ fn middle(walk: &Walk) -> i64 {
     (walk.start() + walk.end() + 60) / 2
 }
 
-/// One calendar with its worked minutes, ready to move times.
+/// A calendar with its working minutes, for moving times.
 struct Mover<'a> {
     walk: &'a Walk,
     calendar: &'a Calendar,
@@ -79,7 +79,7 @@ impl Mover<'_> {
         }
     }
 
-    /// Where a nominal time goes; `None` if it does not happen.
+    /// The effective time of a nominal one; `None` if it does not happen.
     fn effective(&self, nominal: Timestamp) -> Option<Timestamp> {
         let moment = self.walk.moments[self.walk.index_of(nominal.as_second())];
         let second = moment.second_of_day + (nominal.as_second() - moment.unix) as u32;
@@ -170,7 +170,7 @@ fn check(zones: &Zones, case: &Case) -> TestCaseResult {
     Ok(())
 }
 
-/// What the rule says, within the bounds, as far as the walk goes.
+/// The times of the rule within the bounds and the walk.
 fn nominal_times(timing: &Timing, walk: &Walk, spec: &Value) -> Vec<Timestamp> {
     let bound = |name: &str| spec[name].as_str().map(super::at);
     let inside = |at: &Timestamp| {

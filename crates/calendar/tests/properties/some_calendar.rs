@@ -1,4 +1,5 @@
-//! Random calendars, and whether an instant is worked in them by their plain meaning.
+//! Random calendars, and which of their minutes are working time by the plain meaning of the
+//! declaration.
 
 use calendar::{Calendar, CalendarSpec, Context, DayPlan, Zones};
 use jiff::ToSpan;
@@ -23,7 +24,7 @@ const PLANS: [&[&str]; 10] = [
     &["23:30-00:30"],
 ];
 
-/// A declaration whose dates lie around the first day.
+/// A declaration with dates around the first day.
 fn declaration(first: Date) -> impl Strategy<Value = Value> {
     let regular = prop_oneof![
         2 => vec(hours(), 7),
@@ -97,8 +98,8 @@ pub(super) fn compose(
     spec.build(&context).unwrap_or_else(|mistakes| panic!("{declaration}: {mistakes:?}"))
 }
 
-/// For every minute of the walk: does its wall time lie in a shift of its day, or in an overnight
-/// shift of the day before?
+/// For every minute of the walk, whether its wall time lies in a shift of its day or in an
+/// overnight shift of the day before.
 pub(super) fn worked(walk: &Walk, calendar: &Calendar) -> Vec<bool> {
     let mut plans: Option<(Date, DayPlan, DayPlan)> = None;
     let mut is_worked = |date: Date, second: u32| {

@@ -1,4 +1,4 @@
-//! Random declarations of rules and of the options that all rules share.
+//! Random declarations of rules, and of the options that all rules share.
 
 use calendar::{Calendar, Timing, TimingContext, TimingSpec, Zone, Zones};
 use jiff::Timestamp;
@@ -31,7 +31,7 @@ pub(super) const ROLLS: [&str; 6] =
 const WEEKDAYS: [&str; 7] = ["mon", "TUE", "Wed", "thu", "FRI", "sat", "sunday"];
 const MONTH_DAYS: [&str; 8] = ["1", "-1", "last", "2nd TUE", "last FRI", "31", "5th SUN", "-30"];
 
-/// How dense rules may be: a walk over weeks cannot look at every second.
+/// How dense rules may be. A walk over weeks cannot check every second.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Density {
     Minutes,
@@ -52,7 +52,7 @@ fn dst() -> impl Strategy<Value = Option<Value>> {
     option::weighted(0.4, (gap, fold).prop_map(|(gap, fold)| json!({"gap": gap, "fold": fold})))
 }
 
-/// One rule near the instant. Working days need a calendar.
+/// One rule near the instant. Working-day rules need a calendar.
 fn one_rule(near: Timestamp, density: Density, calendar: bool) -> BoxedStrategy<Value> {
     let instant = move || {
         (-40 * 86_400..40 * 86_400i64).prop_map(move |off| {
@@ -102,7 +102,7 @@ fn one_rule(near: Timestamp, density: Density, calendar: bool) -> BoxedStrategy<
     prop_oneof![8 => with_dst, 2 => interval, 1 => once, 1 => recurrence].boxed()
 }
 
-/// A rule or a union of some, in a zone.
+/// A rule, or a union of several, in a zone.
 pub(super) fn some_rule(
     near: Timestamp,
     density: Density,

@@ -1,4 +1,4 @@
-//! Cases that schedulers get wrong, with answers worked out by hand.
+//! Cases that schedulers often get wrong, with answers computed by hand.
 
 use calendar::{Cron, Dst, DstOptions, Fold, Gap, Rule, Zones};
 use jiff::Timestamp;

@@ -1,5 +1,5 @@
-//! The reference's clock: every minute (or second) of some weeks, as another zone implementation
-//! shows it.
+//! The clock of the reference: every minute (or second) of some weeks, as another zone
+//! implementation shows it.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -13,7 +13,7 @@ use super::at;
 
 const DAY: i64 = 86_400;
 
-/// An instant and what the wall clock shows then.
+/// An instant and its wall-clock time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     pub(super) unix: i64,
@@ -22,15 +22,15 @@ pub(super) struct Moment {
     offset: i32,
 }
 
-/// A change of the clock that leaves wall times out.
+/// A change of the clock that skips wall times.
 pub(super) struct Jump {
     pub(super) end: i64,
     pub(super) seconds: i64,
-    /// The wall times of the walk's step that were left out.
+    /// The skipped wall times, in steps of the walk.
     pub(super) skipped: Vec<(Date, u32)>,
 }
 
-/// A stretch of time, walked step by step.
+/// A range of time, step by step.
 pub(super) struct Walk {
     pub(super) zone: &'static str,
     pub(super) moments: Vec<Moment>,
@@ -43,7 +43,8 @@ pub(super) fn reference_zone(name: &str) -> TimeZone {
     TimeZone::tzif(name, &tzif).unwrap()
 }
 
-/// What fixed times mean: the first pass of a fold, the end of a gap of at most three hours.
+/// The instant of a fixed time: the first pass of a fold, or the end of a gap of at most three
+/// hours.
 pub(super) fn fixed_instant(zone: &TimeZone, wall: DateTime) -> Option<Timestamp> {
     let with = |offset: jiff::tz::Offset| offset.to_timestamp(wall).unwrap();
     match zone.to_ambiguous_timestamp(wall).offset() {
@@ -104,8 +105,8 @@ fn date_and_second(wall: i64) -> (Date, u32) {
     (jiff::tz::Offset::UTC.to_datetime(midnight).date(), wall.rem_euclid(DAY) as u32)
 }
 
-/// Zones whose clocks do unusual things, with a time close to it. Last come dates that are shown
-/// twice, then years that calendars are not planned for.
+/// Zones whose clocks do unusual things, with a time close to that. Dates that are shown twice come
+/// last but for the years outside of the planned ones.
 const CENTRES: [(&str, &str); 30] = [
     ("UTC", "2026-02-28T00:00:00Z"),
     ("America/New_York", "2026-03-08T07:00:00Z"),
@@ -139,7 +140,7 @@ const CENTRES: [(&str, &str); 30] = [
     ("Europe/Berlin", "2499-12-31T12:00:00Z"),
 ];
 
-/// Changes by odd seconds, for rules with seconds.
+/// Changes by odd numbers of seconds, for rules with seconds.
 const ODD_CENTRES: [(&str, &str); 4] = [
     ("Africa/Monrovia", "1972-01-07T00:44:30Z"),
     ("America/New_York", "1883-11-18T17:00:00Z"),
@@ -153,12 +154,12 @@ pub(super) fn minutes() -> &'static [Walk] {
     WALKS.get_or_init(|| around(&CENTRES, 25 * DAY, 60))
 }
 
-/// The same, in the years that calendars are planned for.
+/// Like [`minutes`], only for the planned years of calendars.
 pub(super) fn planned_minutes() -> &'static [Walk] {
     &minutes()[..CENTRES.len() - 2]
 }
 
-/// The same, without clocks that go back over midnight.
+/// Like [`minutes`], without clocks that go back over midnight.
 pub(super) fn minutes_of_ordinary_dates() -> &'static [Walk] {
     &minutes()[..CENTRES.len() - 5]
 }

@@ -1,4 +1,4 @@
-//! Working time, compared with counting worked minutes one by one.
+//! Compares working time with counting working minutes one by one.
 
 use calendar::{Between, Reason, Zones};
 use jiff::civil::Date;
@@ -28,7 +28,7 @@ fn case() -> impl Strategy<Value = Case> {
     })
 }
 
-/// Where in the walk, and how far from there.
+/// Starting points in the walk, and the working time to add from there.
 fn places() -> impl Strategy<Value = Vec<(i64, i64, i64)>> {
     let near = -3_000..3_000i64;
     let place = prop_oneof![2 => near.clone(), 1 => -9_000..9_000i64];
@@ -60,7 +60,7 @@ fn check(case: &Case, zones: &Zones, places: &[(i64, i64, i64)]) -> TestCaseResu
 
         let expected = naive_add(&worked, start, minutes);
         let found = calendar.add_time(from, duration);
-        // What is found at the walk's first or last minute may begin or end outside of it.
+        // A result at the first or last minute of the walk may begin or end outside of it.
         let inside = |at: Option<Timestamp>| {
             at.filter(|at| (instant_of(1)..instant_of(worked.len() - 1)).contains(at))
         };
@@ -149,7 +149,7 @@ fn composed_calendars_are_worked_where_their_parts_say() {
         for (declaration, join) in ways {
             let composed = compose(&zones, walk, "composed", &declaration, &[&one, &two]);
             let found = worked(walk, &composed);
-            // At the ends of the walk overnight shifts may begin outside.
+            // At the ends of the walk, overnight shifts may begin outside of it.
             for n in 3000..found.len() - 3000 {
                 let at = instant(walk.moments[n].unix);
                 prop_assert_eq!(

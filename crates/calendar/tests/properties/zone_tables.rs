@@ -1,4 +1,4 @@
-//! Our table of each zone, compared with another implementation and with the shared vectors.
+//! Compares our table of each zone with another implementation and with the shared vectors.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use super::walked_clock::{instant, reference_zone};
 
 const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/vectors");
 
-/// The lines of a shared file; none, and a message, where the folder is absent.
+/// The lines of a shared file. If the folder is absent, prints a message and returns none.
 pub(super) fn shared_rows(file: &str) -> Vec<Value> {
     let path = Path::new(VECTORS).join(file);
     match std::fs::read_to_string(&path) {
@@ -25,7 +25,7 @@ pub(super) fn shared_rows(file: &str) -> Vec<Value> {
     }
 }
 
-/// Instants all over the centuries, the same in every run.
+/// Instants scattered over the centuries, the same in every run.
 fn scattered(seed: u64, count: u64, from: &str, to: &str) -> impl Iterator<Item = Timestamp> {
     let (from, to) = (at(from).as_second(), at(to).as_second());
     (0..count).map(move |n| {
@@ -35,7 +35,7 @@ fn scattered(seed: u64, count: u64, from: &str, to: &str) -> impl Iterator<Item 
     })
 }
 
-/// Changes of the offset, without those of the name only.
+/// The changes of the offset, without those of only the abbreviation.
 fn reference_changes(
     zone: &TimeZone,
     from: Timestamp,

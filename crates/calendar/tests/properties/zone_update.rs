@@ -1,4 +1,5 @@
-//! A newer zone database moves schedules, which keep wall time and zone; none is lost or doubled.
+//! A newer zone database moves schedules, which keep their wall times and zones; no occurrence is
+//! lost or doubled.
 
 use std::path::Path;
 
@@ -13,7 +14,7 @@ use super::zone_tables::shared_rows;
 
 const OLD_DATABASE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/tzdb-2025b");
 
-/// Zone, wall time, and its instant with 2025b and with 2026f.
+/// Zone, wall time, and its instants with 2025b and with 2026f.
 const MOVES: [[&str; 4]; 15] = [
     ["Africa/Casablanca", "2026-09-23T09:00", "2026-09-23T08:00Z", "2026-09-23T09:00Z"],
     ["Africa/El_Aaiun", "2026-09-23T09:00", "2026-09-23T08:00Z", "2026-09-23T09:00Z"],

@@ -1,4 +1,4 @@
-//! `punctual token …` and `punctual audit`.
+//! Arguments of `punctual token …` and `punctual audit`.
 
 use clap::{Args, Subcommand};
 
@@ -7,10 +7,10 @@ use super::remote::PageArgs;
 /// `punctual token …`.
 #[derive(Debug, Args)]
 pub(crate) struct TokenArgs {
-    /// What to do
+    /// The subcommand
     #[command(subcommand)]
     pub(crate) command: TokenCommand,
-    /// For programs
+    /// Print the output as JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }
@@ -18,7 +18,7 @@ pub(crate) struct TokenArgs {
 /// `punctual token create`, ….
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Make a token; its secret is shown this once
+    /// Create a token; its secret is shown only this once
     #[command(after_help = "\
 Roles: viewer sees; operator sees, starts, pauses, cancels; approver sees and decides what people are
 asked; designer sees and declares; worker claims attempts; admin does everything. The first token that is
@@ -28,21 +28,22 @@ Examples:
   punctual token create ci --role designer --role operator --expires 90d
   punctual token create mailer --role worker --queue mail")]
     Create {
-        /// What its holder is called in the audit log
+        /// The name of its holder in the audit log
         name: String,
-        /// What it is for; may be given several times
+        /// A role of the token; may be given several times
         #[arg(long, required = true, value_name = "ROLE")]
         role: Vec<String>,
-        /// For the role worker: a queue that it claims from, and no other; may be given several times
+        /// For the role worker: a queue from which the token may claim attempts; may be given
+        /// several times
         #[arg(long, value_name = "QUEUE")]
         queue: Vec<String>,
-        /// How long it is good, such as 90d; for ever if left out
+        /// How long the token is valid, such as 90d; for ever if left out
         #[arg(long, value_name = "DURATION")]
         expires: Option<String>,
     },
-    /// Every token that was ever made
+    /// List all tokens, including revoked and expired ones
     List,
-    /// A token is good no more: its holders are signed out, and what they have open ends
+    /// Revoke a token: its holders are signed out, and their open connections end
     Revoke {
         /// Id or name
         token: String,
@@ -56,16 +57,16 @@ Examples:
   punctual audit --who ada --limit 20
   punctual audit --since 2026-03-01T00:00:00Z --json")]
 pub(crate) struct AuditArgs {
-    /// Only what this one has done
+    /// Only changes made under this name
     #[arg(long, value_name = "NAME")]
     pub(crate) who: Option<String>,
-    /// From here on, RFC 3339
+    /// Only changes from this time on, RFC 3339
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<String>,
-    /// How many, and from where
+    /// Page size and cursor
     #[command(flatten)]
     pub(crate) page: PageArgs,
-    /// For programs
+    /// Print the output as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -1,4 +1,4 @@
-//! `punctual approval …`.
+//! Arguments of `punctual approval …`.
 
 use clap::{Args, Subcommand};
 
@@ -7,10 +7,10 @@ use super::remote::PageArgs;
 /// `punctual approval …`.
 #[derive(Debug, Args)]
 pub(crate) struct ApprovalArgs {
-    /// What to do
+    /// The subcommand
     #[command(subcommand)]
     pub(crate) command: ApprovalCommand,
-    /// For programs
+    /// Print the output as JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }
@@ -18,32 +18,32 @@ pub(crate) struct ApprovalArgs {
 /// `punctual approval list`, ….
 #[derive(Debug, Subcommand)]
 pub(crate) enum ApprovalCommand {
-    /// What people are asked, that of the oldest run first
+    /// List the steps that wait for a decision, those of the oldest run first
     List {
-        /// Only what this one may decide
+        /// Only steps that this person may decide
         #[arg(long, value_name = "NAME")]
         assignee: Option<String>,
-        /// How many, and from where
+        /// Page size and cursor
         #[command(flatten)]
         page: PageArgs,
     },
-    /// The step is done, and the run goes on
+    /// Approve: the step succeeds and the run continues
     Approve(DecisionArgs),
-    /// The step has failed
+    /// Reject: the step fails
     Reject(DecisionArgs),
 }
 
-/// What is decided, and by whom.
+/// A decision, and who makes it.
 #[derive(Debug, Args)]
 pub(crate) struct DecisionArgs {
     /// The run's id
     pub(crate) run: String,
     /// The step's id
     pub(crate) step: String,
-    /// Who decides; the user of this session ($USER) if left out
+    /// Who decides; the current user ($USER) if left out
     #[arg(long, value_name = "NAME")]
     pub(crate) by: Option<String>,
-    /// What they say about it
+    /// A comment on the decision
     #[arg(long, value_name = "TEXT")]
     pub(crate) comment: Option<String>,
 }

@@ -1,13 +1,13 @@
-//! Commands that have a store of their own: a node, the demo, and the care of a store.
+//! Arguments of commands that open a store: `serve`, `demo`, `doctor`, `backup`.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-/// Which store.
+/// The store to open.
 #[derive(Debug, Args)]
 pub(crate) struct DbArgs {
-    /// The store: a file, or a PostgreSQL that many nodes share (postgres://USER@HOST/DATABASE)
+    /// The store: a file, or a PostgreSQL database that nodes share (postgres://USER@HOST/DATABASE)
     #[arg(
         long,
         value_name = "PATH|URL",
@@ -16,7 +16,7 @@ pub(crate) struct DbArgs {
         hide_env_values = true
     )]
     pub(crate) db: String,
-    /// The schema of the PostgreSQL that holds the store
+    /// The PostgreSQL schema that holds the store
     #[arg(long, value_name = "NAME", default_value = "punctual")]
     pub(crate) schema: String,
 }
@@ -36,22 +36,23 @@ is called there (punctual).
 SIGTERM or Ctrl-C stops the node within 30 seconds: what goes on may end, the rest is handed back and
 taken over at the next start. A second signal stops it at once.")]
 pub(crate) struct ServeArgs {
-    /// A folder with definitions (*.yaml, *.yml, *.json, *.js): published before anything that is due runs; they may
-    /// run commands. A file that is wrong is passed over and told in the log
+    /// A folder with definitions (*.yaml, *.yml, *.json, *.js), which may run commands; they are
+    /// published before anything that is due runs. A file with mistakes is skipped and reported in
+    /// the log
     pub(crate) dir: Option<PathBuf>,
-    /// Definitions that change in the folder are checked and published
+    /// Watch the folder: check and publish definitions that change
     #[arg(long, requires = "dir")]
     pub(crate) watch: bool,
     /// Archive workflows that were published from the folder and whose file is gone
     #[arg(long, requires = "dir")]
     pub(crate) prune: bool,
-    /// Which store
+    /// The store to open
     #[command(flatten)]
     pub(crate) db: DbArgs,
-    /// How long a node that shares its store may be silent before it is taken for dead
+    /// How long a node that shares its store may be silent before it is considered dead
     #[arg(long, value_name = "DURATION", default_value = "15s")]
     pub(crate) lease: String,
-    /// How wrong the node's clock is, in seconds: for tests of nodes that share a store
+    /// Offset of the node's clock, in seconds: for tests of nodes that share a store
     #[arg(
         long,
         value_name = "SECONDS",
@@ -60,58 +61,60 @@ pub(crate) struct ServeArgs {
         allow_negative_numbers = true
     )]
     pub(crate) clock_offset: i32,
-    /// The address of API and pages
+    /// The address that the API and the web pages listen on
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7878")]
     pub(crate) listen: String,
-    /// Definitions that come through the API may run commands too
+    /// Allow definitions that come through the API to run commands
     #[arg(long)]
     pub(crate) allow_exec: bool,
-    /// Inner addresses that HTTP steps may reach: billing.internal:8080, 10.1.0.0/16
+    /// Internal addresses that HTTP steps may reach: billing.internal:8080, 10.1.0.0/16
     #[arg(long, value_name = "LIST", default_value = "")]
     pub(crate) egress: String,
-    /// Post the tasks of an agent to a URL, instead of leaving them to workers; may be given again for others
+    /// Post the tasks of an agent to a URL, instead of leaving them to workers; may be given
+    /// several times
     #[arg(long = "agent", value_name = "NAME=URL")]
     pub(crate) agents: Vec<String>,
-    /// Secrets that templates may name: a file with lines NAME=value, or a folder with a file for each
+    /// Secrets for templates: a file with lines NAME=value, or a folder with a file for each secret
     #[arg(long, value_name = "PATH", env = "PUNCTUAL_SECRETS")]
     pub(crate) secrets: Option<PathBuf>,
-    /// Send a trace of each run to an OpenTelemetry collector, over HTTP: http://127.0.0.1:4318
+    /// Send a trace of each run to an OpenTelemetry collector over HTTP: http://127.0.0.1:4318
     #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
     pub(crate) otlp: Option<String>,
-    /// What happens when something fails and neither its trigger nor its workflow says so: email:ADDRESS, webhook:URL,
-    /// slack:URL or start:WORKFLOW; may be given again, or as a list with commas
+    /// What to do when something fails, if neither its trigger nor its workflow says so:
+    /// email:ADDRESS, webhook:URL, slack:URL or start:WORKFLOW; may be given several times, or as a
+    /// list with commas
     #[arg(long, value_name = "ACTION", env = "PUNCTUAL_ON_FAILURE", value_delimiter = ',')]
     pub(crate) on_failure: Vec<String>,
-    /// The same when it succeeds again
+    /// What to do when it succeeds again; same form as --on-failure
     #[arg(long, value_name = "ACTION", env = "PUNCTUAL_ON_RECOVERY", value_delimiter = ',')]
     pub(crate) on_recovery: Vec<String>,
-    /// Where people reach the pages: links in messages begin with it
+    /// The URL under which people reach the web pages; links in messages begin with it
     #[arg(long, value_name = "URL", env = "PUNCTUAL_PUBLIC_URL")]
     pub(crate) public_url: Option<String>,
-    /// What the node is called [default: the host's name and the process id]
+    /// The node's name [default: the host's name and the process id]
     #[arg(long, value_name = "NAME")]
     pub(crate) node: Option<String>,
-    /// Attempts at a time
+    /// The most attempts that the node performs at the same time
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) capacity: u32,
-    /// How the log on standard error is written
+    /// Format of the log on standard error
     #[arg(long, value_enum, default_value_t = LogForm::Text)]
     pub(crate) log: LogForm,
 }
 
-/// How log lines are written.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogForm {
-    /// For people
+    /// Text, for people
     Text,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
 }
 
 /// `punctual demo`.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// End after so many seconds; by default at Ctrl-C, or after 12 where nobody watches
+    /// End after this many seconds; by default at Ctrl-C, or after 12 without a terminal
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) seconds: Option<u64>,
 }
@@ -119,13 +122,13 @@ pub(crate) struct DemoArgs {
 /// `punctual doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// Which store; no node may be using it, if it is a file
+    /// The store to check; if it is a file, no node may be using it
     #[command(flatten)]
     pub(crate) db: DbArgs,
-    /// Mend what can be mended
+    /// Repair what can be repaired
     #[arg(long)]
     pub(crate) repair: bool,
-    /// For programs
+    /// Print the output as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -133,12 +136,12 @@ pub(crate) struct DoctorArgs {
 /// `punctual backup`.
 #[derive(Debug, Args)]
 pub(crate) struct BackupArgs {
-    /// A new file for the copy
+    /// The file to create for the copy
     pub(crate) to: PathBuf,
-    /// Which store; a node may be using it
+    /// The store to copy; a node may be using it
     #[command(flatten)]
     pub(crate) db: DbArgs,
-    /// For programs
+    /// Print the output as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }

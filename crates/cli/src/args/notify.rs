@@ -1,4 +1,4 @@
-//! `punctual notify …` and `punctual incident …`.
+//! Arguments of `punctual notify …` and `punctual incident …`.
 
 use clap::{Args, Subcommand};
 
@@ -7,10 +7,10 @@ use super::remote::PageArgs;
 /// `punctual notify …`.
 #[derive(Debug, Args)]
 pub(crate) struct NotifyArgs {
-    /// What to do
+    /// The subcommand
     #[command(subcommand)]
     pub(crate) command: NotifyCommand,
-    /// For programs
+    /// Print the output as JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }
@@ -18,22 +18,22 @@ pub(crate) struct NotifyArgs {
 /// `punctual notify test`, ….
 #[derive(Debug, Subcommand)]
 pub(crate) enum NotifyCommand {
-    /// Send a test message, and say what happened
+    /// Send a test message and report the result
     Test {
         /// email:ADDRESS, webhook:URL or slack:URL
         channel: String,
     },
-    /// How the node reaches people, without secrets
+    /// Show how the node notifies people, without secrets
     Channels,
 }
 
 /// `punctual incident …`.
 #[derive(Debug, Args)]
 pub(crate) struct IncidentArgs {
-    /// What to do
+    /// The subcommand
     #[command(subcommand)]
     pub(crate) command: IncidentCommand,
-    /// For programs
+    /// Print the output as JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }
@@ -41,18 +41,18 @@ pub(crate) struct IncidentArgs {
 /// `punctual incident list`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum IncidentCommand {
-    /// What has finally failed, until it succeeds again, and who was told, latest first
+    /// List incidents and who was notified, latest first
     List {
-        /// Only those that are not over
+        /// Only incidents that are still open
         #[arg(long)]
         open: bool,
-        /// Of this workflow
+        /// Only incidents of this workflow
         #[arg(long, value_name = "NAME")]
         workflow: Option<String>,
-        /// Of this schedule, by id or name
+        /// Only incidents of this schedule, by id or name
         #[arg(long, value_name = "SCHEDULE")]
         schedule: Option<String>,
-        /// How many, and from where
+        /// Page size and cursor
         #[command(flatten)]
         page: PageArgs,
     },

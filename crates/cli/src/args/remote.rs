@@ -1,4 +1,4 @@
-//! Commands that talk to a node.
+//! Arguments of commands that call a node's API.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ pub(crate) use super::schedule::{ScheduleArgs, ScheduleCommand};
 or resolve is started by its id, or with `punctual run -- NAME`: the names of subcommands win."
 )]
 pub(crate) struct RunArgs {
-    /// What to do with runs
+    /// The subcommand
     #[command(subcommand)]
     pub(crate) command: Option<RunCommand>,
     /// The workflow to start, by name or id
@@ -25,7 +25,7 @@ pub(crate) struct RunArgs {
     /// The producer or consumer to run, instead of the steps
     #[arg(long, value_name = "NAME")]
     pub(crate) handler: Option<String>,
-    /// What the run works on
+    /// The run's input
     #[arg(long, value_name = "JSON")]
     pub(crate) payload: Option<String>,
     /// Start nothing if the run would have to wait because of a limit; exit code 1
@@ -34,7 +34,7 @@ pub(crate) struct RunArgs {
     /// Show the steps until the run has ended; exit code 1 unless it succeeds
     #[arg(long, short)]
     pub(crate) follow: bool,
-    /// For programs
+    /// Print the output as JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }
@@ -42,95 +42,95 @@ pub(crate) struct RunArgs {
 /// `punctual run list`, ….
 #[derive(Debug, Subcommand)]
 pub(crate) enum RunCommand {
-    /// Runs, latest first
+    /// List runs, latest first
     List {
-        /// Of this workflow
+        /// Only runs of this workflow
         #[arg(long, value_name = "NAME")]
         workflow: Option<String>,
-        /// Of this schedule
+        /// Only runs of this schedule
         #[arg(long, value_name = "SCHEDULE")]
         schedule: Option<String>,
-        /// With this status
+        /// Only runs with this status
         #[arg(long)]
         status: Option<String>,
-        /// Created from this time on
+        /// Only runs created from this time on
         #[arg(long, value_name = "TIME")]
         since: Option<String>,
-        /// Started by this run
+        /// Only runs started by this run
         #[arg(long, value_name = "RUN")]
         parent: Option<String>,
-        /// Only those not done in the time promised
+        /// Only runs that have missed a deadline
         #[arg(long)]
         overdue: bool,
-        /// Also those that Punctual starts itself to tell people something
+        /// Include runs that Punctual itself starts to notify people
         #[arg(long)]
         system: bool,
-        /// How many, and from where
+        /// Page size and cursor
         #[command(flatten)]
         page: PageArgs,
     },
-    /// One run with its steps
+    /// Show one run with its steps
     #[command(visible_alias = "get")]
     Show {
         /// The run's id
         id: String,
     },
-    /// End a run
+    /// Cancel a run
     Cancel {
         /// The run's id
         id: String,
     },
-    /// Try a run that ended again, as a new run
+    /// Retry a run that has ended, as a new run
     Retry {
         /// The run's id
         id: String,
-        /// From the first step, instead of the one that failed
+        /// Retry from the first step, instead of the one that failed
         #[arg(long)]
         from_start: bool,
         /// Show the steps until the new run has ended
         #[arg(long, short)]
         follow: bool,
     },
-    /// Say what became of a step or mutation whose outcome nobody knows
+    /// Resolve a step or mutation whose outcome is unknown
     Resolve {
         /// The run's id
         id: String,
-        /// What became of it
+        /// The resolution
         #[arg(value_enum, required_unless_present = "as")]
         resolution: Option<ResolutionArg>,
-        /// The same, said as an option
+        /// The resolution, given as an option
         #[arg(long, value_enum, value_name = "RESOLUTION", conflicts_with = "resolution")]
         r#as: Option<ResolutionArg>,
-        /// Which step is meant, if there are several
+        /// The step, if several have an unknown outcome
         #[arg(long, value_name = "STEP")]
         step: Option<String>,
-        /// Who says so; the user of this session ($USER) if left out
+        /// Who resolves it; the current user ($USER) if left out
         #[arg(long, value_name = "NAME")]
         by: Option<String>,
     },
 }
 
-/// What became of an attempt.
+/// How a person resolves a step or mutation whose outcome is unknown.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(crate) enum ResolutionArg {
-    /// It did its work: go on with the next step
+    /// It did its work: continue with the next step
     Applied,
     /// It did nothing: try it again
     #[value(alias = "did_not_happen")]
     DidNotHappen,
-    /// Give up
+    /// It failed: give up
     Failed,
-    /// Go on without it
+    /// Continue without it
     Skip,
 }
 
 /// A page of a list.
 #[derive(Debug, Args)]
 pub(crate) struct PageArgs {
-    /// How many
+    /// The most entries to list
     #[arg(long, short = 'n', default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) limit: u32,
-    /// From here on, as told by the page before
+    /// The cursor that the previous page printed
     #[arg(long)]
     pub(crate) cursor: Option<String>,
 }
@@ -138,10 +138,10 @@ pub(crate) struct PageArgs {
 /// `punctual workflow …`.
 #[derive(Debug, Args)]
 pub(crate) struct WorkflowArgs {
-    /// What to do
+    /// The subcommand
     #[command(subcommand)]
     pub(crate) command: WorkflowCommand,
-    /// For programs
+    /// Print the output as JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }
@@ -149,71 +149,71 @@ pub(crate) struct WorkflowArgs {
 /// `punctual workflow list`, ….
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkflowCommand {
-    /// Workflows, by name
+    /// List workflows by name
     List {
-        /// Also Punctual's own, which tells people something
+        /// Include Punctual's own workflow, which notifies people
         #[arg(long)]
         system: bool,
-        /// How many, and from where
+        /// Page size and cursor
         #[command(flatten)]
         page: PageArgs,
     },
-    /// One workflow
+    /// Show one workflow
     Show {
-        /// Name or id
+        /// The workflow's name or id
         name: String,
-        /// Its text as well
+        /// Show the definition's text as well
         #[arg(long)]
         source: bool,
     },
-    /// Its versions, newest first
+    /// List the versions of a workflow, newest first
     Versions {
-        /// Name or id
+        /// The workflow's name or id
         name: String,
-        /// How many, and from where
+        /// Page size and cursor
         #[command(flatten)]
         page: PageArgs,
     },
-    /// What has changed from one version to another: from the live one to the newest, if nothing is said
+    /// Show the changes between two versions: by default from the live one to the newest
     Diff {
-        /// Name or id
+        /// The workflow's name or id
         name: String,
-        /// From this revision
+        /// The revision to compare from
         from: Option<u32>,
-        /// To this revision
+        /// The revision to compare to
         to: Option<u32>,
     },
     /// Make the newest version live
     Publish {
-        /// Name or id
+        /// The workflow's name or id
         name: String,
-        /// Only show what would become of its triggers
+        /// Only show what would happen to its triggers
         #[arg(long)]
         plan: bool,
     },
-    /// Take it out of use
+    /// Archive a workflow: take it out of use
     Archive {
-        /// Name or id
+        /// The workflow's name or id
         name: String,
     },
-    /// Nothing starts but by hand
+    /// Pause a workflow: it starts only by hand
     Pause {
-        /// Name or id
+        /// The workflow's name or id
         name: String,
     },
-    /// Everything starts again
+    /// Resume a paused workflow
     Resume {
-        /// Name or id
+        /// The workflow's name or id
         name: String,
     },
-    /// Start it by hand, or one of its producers and consumers
+    /// Start a workflow by hand, or one of its producers or consumers
     Start {
-        /// Name or id
+        /// The workflow's name or id
         name: String,
         /// The producer or consumer to run, instead of the steps
         #[arg(long, value_name = "NAME")]
         handler: Option<String>,
-        /// What the run works on
+        /// The run's input
         #[arg(long, value_name = "JSON")]
         payload: Option<String>,
         /// Start nothing if the run would have to wait because of a limit; exit code 1
@@ -223,15 +223,15 @@ pub(crate) enum WorkflowCommand {
         #[arg(long, short)]
         follow: bool,
     },
-    /// What its consumers have changed outside, latest first
+    /// List the changes that its consumers have made outside, latest first
     Mutations {
-        /// Name or id
+        /// The workflow's name or id
         name: String,
-        /// How many, and from where
+        /// Page size and cursor
         #[command(flatten)]
         page: PageArgs,
     },
-    /// Let the node check definitions, with the calendars it knows
+    /// Check definitions on the node, with the calendars it knows
     Validate {
         /// YAML, JSON or JavaScript files
         #[arg(required = true)]
@@ -242,10 +242,10 @@ pub(crate) enum WorkflowCommand {
 /// `punctual node …`.
 #[derive(Debug, Args)]
 pub(crate) struct NodeArgs {
-    /// What to do
+    /// The subcommand
     #[command(subcommand)]
     pub(crate) command: NodeCommand,
-    /// For programs
+    /// Print the output as JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }
@@ -253,7 +253,7 @@ pub(crate) struct NodeArgs {
 /// `punctual node list`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeCommand {
-    /// The nodes that share a store, and what each is doing
+    /// List the nodes that share a store, and what each is doing
     List,
 }
 
@@ -262,10 +262,10 @@ pub(crate) enum NodeCommand {
 pub(crate) struct ExplainArgs {
     /// A schedule (id or name) or a run (id)
     pub(crate) what: String,
-    /// What was or will be with the schedule at this time
+    /// Explain the schedule at this time, past or future
     #[arg(long, value_name = "TIME")]
     pub(crate) at: Option<String>,
-    /// For programs
+    /// Print the output as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -276,10 +276,10 @@ pub(crate) struct ValidateArgs {
     /// YAML, JSON or JavaScript files
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// A file with calendars that the definitions name
+    /// A file with the calendars that the definitions refer to
     #[arg(long, value_name = "FILE")]
     pub(crate) calendars: Option<PathBuf>,
-    /// For programs
+    /// Print the output as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -293,10 +293,10 @@ pub(crate) struct ApplyArgs {
     /// Show what would change, and change nothing
     #[arg(long)]
     pub(crate) plan: bool,
-    /// Save them as new versions, and leave live what is live: `workflow publish` makes them so
+    /// Save the definitions as new versions without making them live; `workflow publish` does that
     #[arg(long, conflicts_with = "plan")]
     pub(crate) draft: bool,
-    /// For programs
+    /// Print the output as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }

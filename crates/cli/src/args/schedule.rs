@@ -1,4 +1,4 @@
-//! `punctual schedule …`.
+//! Arguments of `punctual schedule …`.
 
 use std::path::PathBuf;
 
@@ -9,10 +9,10 @@ use super::remote::PageArgs;
 /// `punctual schedule …`.
 #[derive(Debug, Args)]
 pub(crate) struct ScheduleArgs {
-    /// What to do
+    /// The subcommand
     #[command(subcommand)]
     pub(crate) command: ScheduleCommand,
-    /// For programs
+    /// Print the output as JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }
@@ -20,80 +20,81 @@ pub(crate) struct ScheduleArgs {
 /// `punctual schedule list`, ….
 #[derive(Debug, Subcommand)]
 pub(crate) enum ScheduleCommand {
-    /// Schedules
+    /// List schedules
     List {
         /// active, paused, done or dead
         #[arg(long)]
         status: Option<String>,
-        /// Of this workflow
+        /// Only schedules of this workflow
         #[arg(long, value_name = "NAME")]
         workflow: Option<String>,
-        /// With words in the name that begin so
+        /// Only schedules whose name has words that begin with these
         #[arg(long, short)]
         query: Option<String>,
-        /// How many, and from where
+        /// Page size and cursor
         #[command(flatten)]
         page: PageArgs,
     },
-    /// One schedule
+    /// Show one schedule
     Show(Id),
-    /// A new schedule
+    /// Create a schedule
     #[command(after_help = "\
 Examples:
   punctual schedule create nightly --workflow report --cron '0 2 * * *' --tz Europe/Berlin
   punctual schedule create poll --workflow poll --every 5m --overlap skip --set max_retries=1
   punctual schedule create close --workflow close --set 'monthly={\"working_day\": -1, \"at\": \"17:00\"}' --tz America/New_York --calendar US")]
     Create {
-        /// What it is called
+        /// The schedule's name
         name: String,
-        /// What it starts: a workflow's name or id
+        /// The workflow to start, by name or id
         #[arg(long, value_name = "NAME", required_unless_present = "file")]
         workflow: Option<String>,
-        /// Its fields
+        /// The schedule's fields
         #[command(flatten)]
         fields: Box<Fields>,
     },
-    /// Change a schedule: a given field replaces, `--set FIELD=null` takes away
+    /// Change a schedule: a given field is replaced, `--set FIELD=null` removes one
     Edit {
-        /// Which
+        /// The schedule
         #[command(flatten)]
         which: Id,
-        /// Another name
+        /// A new name
         #[arg(long)]
         name: Option<String>,
-        /// Its fields
+        /// The fields to change
         #[command(flatten)]
         fields: Box<Fields>,
         /// Show what would change, and change nothing
         #[arg(long)]
         dry_run: bool,
     },
-    /// Nothing new starts; what goes on may end
+    /// Pause a schedule: no further run starts; active runs continue
     Pause(Id),
-    /// Go on
+    /// Resume a paused schedule
     Resume {
-        /// Which
+        /// The schedule
         #[command(flatten)]
         which: Id,
-        /// Make up for what was missed, as its catch-up policy says
+        /// Run missed occurrences, as the catch-up policy says
         #[arg(long)]
         catch_up: bool,
     },
-    /// Switch a trigger's schedule on
+    /// Switch on the schedule of a trigger
     Enable(Id),
-    /// Switch a trigger's schedule off
+    /// Switch off the schedule of a trigger
     Disable(Id),
-    /// A new life after done or dead
+    /// Reactivate a schedule that is done or dead
     Revive(Id),
-    /// Start a run by hand; the next occurrence stays
+    /// Start a run by hand; the next occurrence stays as it is
     Trigger {
-        /// Which
+        /// The schedule
         #[command(flatten)]
         which: Id,
-        /// What the run works on
+        /// The run's input
         #[arg(long, value_name = "JSON")]
         payload: Option<String>,
-        /// Start nothing if the schedule is active or its workflow has as many runs as it may; exit code 1
+        /// Start nothing if the schedule has an active run or its workflow is at its limit of runs;
+        /// exit code 1
         #[arg(long)]
         refuse_if_busy: bool,
         /// Show the steps until the run has ended; exit code 1 unless it succeeds
@@ -102,76 +103,76 @@ Examples:
     },
     /// Delete schedules
     Delete {
-        /// Ids or names
+        /// The schedules' ids or names
         #[arg(required = true)]
         schedules: Vec<String>,
     },
-    /// The next times
+    /// Show the next times of a schedule
     Next {
-        /// Which
+        /// The schedule
         #[command(flatten)]
         which: Id,
-        /// How many times
+        /// How many times to show
         #[arg(long, short = 'n', default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
         count: u32,
     },
-    /// The ledger: what became of each occurrence, and why
+    /// Show the ledger: the outcome of each occurrence, and its reason
     Occurrences {
-        /// Which
+        /// The schedule
         #[command(flatten)]
         which: Id,
-        /// With this outcome
+        /// Only occurrences with this outcome
         #[arg(long)]
         outcome: Option<String>,
-        /// From this time on
+        /// Only occurrences from this time on
         #[arg(long, value_name = "TIME")]
         from: Option<String>,
-        /// Up to this time
+        /// Only occurrences up to this time
         #[arg(long, value_name = "TIME")]
         to: Option<String>,
-        /// How many, and from where
+        /// Page size and cursor
         #[command(flatten)]
         page: PageArgs,
     },
-    /// Skip or move one coming occurrence, or give it another payload
+    /// Skip or move one future occurrence, or give it another payload
     #[command(group = clap::ArgGroup::new("action").required(true))]
     Override {
-        /// Which
+        /// The schedule
         #[command(flatten)]
         which: Id,
-        /// The occurrence, by the time its rule says
+        /// The occurrence, by its nominal time
         nominal: String,
-        /// It does not run
+        /// Skip the occurrence
         #[arg(long, group = "action")]
         skip: bool,
-        /// It runs at this time
+        /// Run the occurrence at this time
         #[arg(long, value_name = "TIME", group = "action")]
         move_to: Option<String>,
-        /// It runs with this payload
+        /// Run the occurrence with this payload
         #[arg(long, value_name = "JSON", group = "action")]
         payload: Option<String>,
-        /// Nothing special any more
+        /// Remove the override
         #[arg(long, group = "action")]
         clear: bool,
     },
-    /// Run occurrences of the past after all
+    /// Run past occurrences after all
     Backfill {
-        /// Which
+        /// The schedule
         #[command(flatten)]
         which: Id,
-        /// From
+        /// Begin of the range
         #[arg(long, value_name = "TIME")]
         from: String,
-        /// To
+        /// End of the range
         #[arg(long, value_name = "TIME")]
         to: String,
-        /// At most so many
+        /// The most occurrences to run
         #[arg(long, value_name = "N")]
         limit: Option<u32>,
         /// Time between two starts, such as 10s
         #[arg(long, value_name = "DURATION")]
         pace: Option<String>,
-        /// Run those once more that have run already or wait to
+        /// Run occurrences again that have run already or wait to run
         #[arg(long)]
         again: bool,
         /// Show what would run, and run nothing
@@ -180,14 +181,14 @@ Examples:
     },
 }
 
-/// A schedule.
+/// Names a schedule.
 #[derive(Debug, Args)]
 pub(crate) struct Id {
-    /// Id, name, or workflow/name
+    /// The schedule: id, name, or workflow/name
     pub(crate) schedule: String,
 }
 
-/// What can be said of a schedule. The rest by `--set`.
+/// The most common fields of a schedule; `--set` takes any other.
 #[derive(Debug, Args)]
 pub(crate) struct Fields {
     /// Cron expression or preset
@@ -199,7 +200,7 @@ pub(crate) struct Fields {
     /// RFC 5545 rule
     #[arg(long, value_name = "RULE", group = "rule")]
     pub(crate) rrule: Option<String>,
-    /// Once, at this time
+    /// Run once, at this time
     #[arg(long, value_name = "TIME", group = "rule")]
     pub(crate) at: Option<String>,
     /// IANA time zone
@@ -214,16 +215,16 @@ pub(crate) struct Fields {
     /// While a run is active: skip, queue, queue_all, cancel, allow, error
     #[arg(long)]
     pub(crate) overlap: Option<String>,
-    /// What was missed: last, all (the latest 100, unless a limit says otherwise), none
+    /// Missed occurrences to run: last, all (the latest 100, unless a limit says otherwise), none
     #[arg(long)]
     pub(crate) catch_up: Option<String>,
-    /// What runs work on
+    /// The input of its runs
     #[arg(long, value_name = "JSON")]
     pub(crate) payload: Option<String>,
     /// Any other field; the value is JSON or a text
     #[arg(long = "set", value_name = "FIELD=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Fields from a YAML or JSON file; options replace what it says
+    /// A YAML or JSON file with fields; options override it
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! `punctual topic …`.
+//! Arguments of `punctual topic …`.
 
 use std::path::PathBuf;
 
@@ -9,20 +9,20 @@ use super::remote::PageArgs;
 /// `punctual topic …`.
 #[derive(Debug, Args)]
 pub(crate) struct TopicArgs {
-    /// What to do
+    /// The subcommand
     #[command(subcommand)]
     pub(crate) command: TopicCommand,
-    /// For programs
+    /// Print the output as JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }
 
-/// Which topic.
+/// Names a topic.
 #[derive(Debug, Args)]
 pub(crate) struct WhichTopic {
-    /// Name or id
+    /// The topic's name or id
     pub(crate) topic: String,
-    /// Whose, if several workflows have one of that name
+    /// The topic's workflow, if several workflows have a topic of that name
     #[arg(long, value_name = "NAME")]
     pub(crate) workflow: Option<String>,
 }
@@ -30,96 +30,96 @@ pub(crate) struct WhichTopic {
 /// `punctual topic list`, ….
 #[derive(Debug, Subcommand)]
 pub(crate) enum TopicCommand {
-    /// Topics, by name, with what is in them
+    /// List topics by name, with the numbers of their events
     List {
-        /// With this name
+        /// Only topics with this name
         #[arg(long)]
         name: Option<String>,
-        /// Of this workflow
+        /// Only topics of this workflow
         #[arg(long, value_name = "NAME")]
         workflow: Option<String>,
-        /// How many, and from where
+        /// Page size and cursor
         #[command(flatten)]
         page: PageArgs,
     },
-    /// One topic
+    /// Show one topic
     #[command(visible_alias = "get")]
     Show {
-        /// Which
+        /// The topic
         #[command(flatten)]
         which: WhichTopic,
     },
-    /// Publish an event, or all of a file: JSON, a list or an object a line
+    /// Publish an event, or all events of a file: a JSON list, or one JSON object per line
     #[command(after_help = "\
 Examples:
   punctual topic publish orders.new --id order-4711 --payload '{\"total\": 12.5}'
   punctual topic publish orders.new --file events.json
   jq -c '.orders[]' day.json | punctual topic publish orders.new --file -")]
     Publish {
-        /// Which
+        /// The topic
         #[command(flatten)]
         which: WhichTopic,
-        /// What tells the event from others; the same again replaces what it says
+        /// The event's message id; publishing the same id again replaces the content
         #[arg(long, value_name = "MESSAGE_ID", required_unless_present = "file")]
         id: Option<String>,
-        /// A line for people
+        /// A title for people to read
         #[arg(long, value_name = "TEXT", requires = "id")]
         title: Option<String>,
-        /// What it says
+        /// The event's payload
         #[arg(long, value_name = "JSON", requires = "id")]
         payload: Option<String>,
-        /// What brought it about; may be given several times
+        /// The id of a cause of the event; may be given several times
         #[arg(long, value_name = "ID", requires = "id")]
         cause: Vec<String>,
-        /// A file with events that have a message_id each; - for standard input
+        /// A file with events, each with a message_id; - for standard input
         #[arg(long, value_name = "FILE", conflicts_with = "id")]
         file: Option<PathBuf>,
     },
-    /// The events of a topic, latest first
+    /// List the events of a topic, latest first
     Events {
-        /// Which
+        /// The topic
         #[command(flatten)]
         which: WhichTopic,
-        /// In this state
+        /// Only events in this state
         #[arg(long, value_enum)]
         state: Option<EventStateArg>,
-        /// Oldest first
+        /// List the oldest first
         #[arg(long)]
         oldest: bool,
-        /// How many, and from where
+        /// Page size and cursor
         #[command(flatten)]
         page: PageArgs,
     },
-    /// One event
+    /// Show one event
     Event {
-        /// Which
+        /// The topic
         #[command(flatten)]
         which: WhichTopic,
-        /// Its message id
+        /// The event's message id
         id: String,
     },
-    /// Nobody is to work on an event that is pending
+    /// Skip a pending event: no consumer works on it
     Skip {
-        /// Which
+        /// The topic
         #[command(flatten)]
         which: WhichTopic,
-        /// Its message id
+        /// The event's message id
         id: String,
-        /// Who says so; the user of this session ($USER) if left out
+        /// Who skips it; the current user ($USER) if left out
         #[arg(long, value_name = "NAME")]
         by: Option<String>,
     },
 }
 
-/// Where an event stands.
+/// The state of an event.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum EventStateArg {
-    /// Nobody works on it
+    /// No run has taken it yet
     Pending,
     /// A run works on it
     Reserved,
-    /// It is done with
+    /// It has been worked on
     Consumed,
-    /// Nobody will work on it
+    /// It will not be worked on
     Skipped,
 }

@@ -1,4 +1,4 @@
-//! `punctual worker`.
+//! Arguments of `punctual worker`.
 
 use clap::Args;
 
@@ -17,19 +17,19 @@ Examples:
   punctual worker --queue invoices -- ./make-invoice
   punctual worker --queue small --queue large --concurrency 4 -- python3 work.py")]
 pub(crate) struct WorkerArgs {
-    /// Whose attempts it takes; may be given several times
+    /// The queue to take attempts from; may be given several times
     #[arg(long, value_name = "QUEUE", required = true)]
     pub(crate) queue: Vec<String>,
-    /// How many attempts at the same time
+    /// The most attempts to work on at the same time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) concurrency: u32,
-    /// What the worker is called; host and process id if left out
+    /// The worker's name; host and process id if left out
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// After so many seconds without a sign of life, an attempt is given to another worker
+    /// After this many seconds without a heartbeat, an attempt is given to another worker
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     pub(crate) lease: u64,
-    /// How the log on standard error is written
+    /// Format of the log on standard error
     #[arg(long, value_enum, default_value_t = LogForm::Text)]
     pub(crate) log: LogForm,
     /// The program and its arguments, after `--`

@@ -1,4 +1,4 @@
-//! Events per second that are published, and runs of consumers per second, with scripts.
+//! Measures events published per second, consumer runs per second, and the time of a script.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -22,9 +22,9 @@ use tokio_util::sync::CancellationToken;
 use super::place::Place;
 use crate::failure::Failure;
 
-/// Events in one transaction.
+/// Events published in one transaction.
 const BATCH: u64 = 1_000;
-/// Workflows that work side by side, each with one run at a time.
+/// Workflows that work concurrently, each with one run at a time.
 pub(super) const WORKFLOWS: u64 = 32;
 const CONSUMER: &str = r#"
     consumers: { one: {
@@ -33,17 +33,15 @@ const CONSUMER: &str = r#"
       next: { script: "return {last: prepared.reservations[0].ids[0]}" },
     } }"#;
 
-/// What was measured.
+/// The measured rates.
 pub(super) struct Rates {
-    /// Events published per second.
     pub(super) published: f64,
-    /// Runs of consumers per second.
     pub(super) runs: f64,
-    /// Milliseconds for a script in a fresh context.
+    /// Milliseconds per script in a new context.
     pub(super) script: f64,
 }
 
-/// Publishes so many events, and lets consumers work on so many others, one by one.
+/// Publishes `events` events, and lets consumers work on `runs` others, one by one.
 pub(super) async fn rates(place: &Place, events: u64, runs: u64) -> Result<Rates, Failure> {
     let store = place.open().await?;
     let scripts = crate::scripts::scripts()?;
@@ -95,7 +93,8 @@ async fn published(server: &Server, events: u64) -> Result<f64, Failure> {
     Ok(events as f64 / watch.elapsed().as_secs_f64())
 }
 
-/// A workflow each for a share of the events; all of them are there before the first is worked on.
+/// Measures consumer runs per second. The events are divided among the workflows, and all are
+/// published before the first is worked on.
 async fn consumed(server: &Server, runs: u64) -> Result<f64, Failure> {
     let each = (runs / WORKFLOWS).max(1);
     let mut topics = Vec::new();
@@ -174,7 +173,7 @@ async fn publish(
     Ok(())
 }
 
-/// Scripts here ask for nothing.
+/// A world for scripts that make no calls.
 struct Nothing;
 
 impl ScriptWorld for Nothing {

@@ -1,4 +1,4 @@
-//! Runs per second from due to succeeded, and how late they begin at a steady rate.
+//! Measures runs per second from due to succeeded, and how late runs begin at a steady rate.
 
 use std::time::Duration;
 
@@ -15,41 +15,42 @@ use super::node::Node;
 use super::schedules::create_due;
 use crate::failure::Failure;
 
-/// So many can be created per second on a slow machine: they must be there when they are due.
+/// Schedules that a slow machine creates per second. All schedules must exist when they are due.
 const CREATED_PER_SECOND: u64 = 10_000;
-/// At least so long before the first is due.
+/// The least time between creation and the first due time.
 const LEAD: SignedDuration = SignedDuration::from_millis(1_000);
-/// Creating took longer than thought so many times: the machine is too slow to measure.
+/// How often creation may take longer than the lead before the machine is considered too slow to
+/// measure.
 const TRIES: u32 = 4;
 
-/// What is due, and when.
+/// The schedules that are due in a measurement, and when.
 pub(super) struct Load {
-    /// Numbers of the schedules begin here.
+    /// The number of the first schedule.
     pub(super) from: u64,
     pub(super) count: u64,
-    /// How long it takes from the first to the last.
+    /// The time from the first due time to the last.
     pub(super) over: Duration,
     pub(super) batch: u64,
 }
 
-/// How it went.
+/// The result of a measurement.
 pub(super) struct Fired {
-    /// From the first due time to the last success.
+    /// The time from the first due time to the last success.
     pub(super) took: Duration,
-    /// Processor time of the whole process meanwhile.
+    /// CPU time of the whole process during that time.
     pub(super) cpu: Duration,
     /// From due to begun, in microseconds.
     pub(super) lateness: Histogram<u64>,
-    /// How many numbers were used.
+    /// How many schedule numbers were used.
     pub(super) used: u64,
 }
 
-/// How long before they are due so many have to be created.
+/// How long before its due time a load of `count` schedules must be created.
 pub(super) fn lead(count: u64) -> SignedDuration {
     LEAD + SignedDuration::from_millis((count * 1_000 / CREATED_PER_SECOND) as i64)
 }
 
-/// Creates what is due soon, and waits until all of it has succeeded.
+/// Creates schedules that are due soon, and waits until all their runs have succeeded.
 pub(super) async fn fire(
     nodes: &[&Node],
     workflows: &[WorkflowId],
@@ -89,7 +90,7 @@ pub(super) async fn fire(
     Err(Failure::Environment("schedules are created too slowly to be due in time".to_owned()))
 }
 
-/// How many runs succeed from now on, as the nodes tell.
+/// Counts the runs that succeed from now on, by the notices of the nodes.
 fn successes(nodes: &[&Node]) -> UnboundedReceiver<Result<u64, &'static str>> {
     let (tell, told) = unbounded_channel();
     for node in nodes {
@@ -101,7 +102,7 @@ fn successes(nodes: &[&Node]) -> UnboundedReceiver<Result<u64, &'static str>> {
                     Err(RecvError::Lagged(_)) => Err("the listener fell behind"),
                     Err(RecvError::Closed) => return,
                 };
-                // Nobody counts any more.
+                // The receiver has stopped counting.
                 if tell.send(heard).is_err() {
                     return;
                 }

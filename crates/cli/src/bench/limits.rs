@@ -1,4 +1,4 @@
-//! What the disk and SQLite give at best: everything else stands beside these.
+//! Measures the raw limits of the disk and of SQLite, with which all other figures are compared.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -11,12 +11,12 @@ use server::Stopwatch;
 use super::report::Figure;
 use crate::failure::Failure;
 
-/// Bytes that are appended before each sync.
+/// The bytes that are appended before each sync.
 const APPENDED: [u8; 4096] = [0x5a; 4096];
-/// Rows in one transaction.
+/// Rows inserted in one transaction.
 const BATCH: i64 = 1_000;
 
-/// Per second.
+/// Raw limits per second.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) syncs: f64,
@@ -77,7 +77,8 @@ fn rows(dir: &Path, during: Duration, table: &str, insert: &str) -> Result<f64, 
     measured
 }
 
-/// As the store is set up, so that the limit is one of the same thing.
+/// Measures inserts per second. SQLite is configured as the store configures it, so that the
+/// figures are comparable.
 fn insert_rows(
     connection: &Connection,
     during: Duration,

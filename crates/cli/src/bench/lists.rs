@@ -1,4 +1,4 @@
-//! Listing, filtering and searching among many schedules.
+//! Measures listing, filtering and searching among many schedules.
 
 use engine::WorkflowId;
 use engine::schedule::Status;
@@ -18,7 +18,7 @@ pub(super) struct Asked {
     pub(super) took: Histogram<u64>,
 }
 
-/// Asks each kind of question so many times, each time for something else.
+/// Sends `queries` queries of each kind, each with other parameters.
 pub(super) async fn ask(
     store: &dyn Store,
     queries: u32,
@@ -78,7 +78,7 @@ fn search(words: String) -> ScheduleQuery {
     ScheduleQuery { search: Some(words), ..ScheduleQuery::default() }
 }
 
-/// Numbers that look random and are the same every time (xorshift).
+/// Pseudo-random numbers that are the same in every measurement (xorshift).
 struct Chance(u64);
 
 impl Chance {

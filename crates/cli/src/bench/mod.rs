@@ -1,4 +1,5 @@
-//! `punctual bench`: what this machine gives, beside the raw limits of its disk and of SQLite.
+//! `punctual bench`: measures this machine, and compares the figures with raw limits of its disk
+//! and SQLite.
 
 mod events;
 mod fires;
@@ -34,17 +35,18 @@ use self::sizes::Sizes;
 use crate::args::{BenchArgs, Measure};
 use crate::failure::Failure;
 
-/// Workflows that the schedules are spread over.
+/// The number of workflows among which the schedules are divided.
 const WORKFLOWS: u64 = 20;
-/// Schedules that are paused, so that a list by status has something to find.
+/// Paused schedules, so that a list by status finds some.
 const PAUSED: i64 = 200;
-/// The log may be so long while the store is written to without a pause: the store begins it anew at a quarter of it,
-/// and needs a moment.
+/// The longest WAL that is acceptable while the store is written to without a pause. The store
+/// restarts the WAL at a quarter of this size, which takes a moment.
 const LONGEST_LOG_MB: f64 = 400.0;
-/// Numbers of schedules that are due in a measurement: far from those that are not.
+/// The first number of schedules that are due in a measurement: far from the numbers of pending
+/// ones.
 const DUE_NUMBERS: u64 = 1_000_000_000;
 
-/// Measures, and shows what came of it.
+/// Measures, and prints the figures.
 pub(crate) fn run(args: &BenchArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let runtime = Runtime::new()?;
     if let Some(of) = &args.restart_of {
@@ -91,26 +93,26 @@ pub(crate) fn run(args: &BenchArgs, out: &mut dyn Write) -> Result<(), Failure> 
     }
 }
 
-/// What a figure stands beside.
+/// A raw limit that a figure is compared with.
 type Beside = Option<(&'static str, f64)>;
 
-/// One go. The store grows from level to level.
+/// One benchmark. The store grows from level to level.
 struct Bench {
     sizes: Sizes,
     runtime: Runtime,
     dir: PathBuf,
     place: Place,
-    /// Limits that creates, fires and lateness stand beside.
+    /// Raw limits that creates, fires and lateness are compared with.
     raw_rows: Beside,
     raw_fires: Beside,
     sync: Beside,
     workflows: Vec<WorkflowId>,
-    /// Schedules far in the future so far.
+    /// How many schedules far in the future exist so far.
     pending: u64,
-    /// The next number of one that is due in a measurement.
+    /// The number of the next schedule that is due in a measurement.
     due: u64,
     figures: Vec<Figure>,
-    /// Processor time of a fire beside the fewest pending schedules, and how many those are.
+    /// The CPU time of a fire with the fewest pending schedules, and how many those are.
     first_cost: Option<(u64, f64)>,
 }
 
@@ -143,7 +145,7 @@ impl Bench {
         self.restart()
     }
 
-    /// Four workers over HTTP, on a node of its own.
+    /// Measures four workers over HTTP, on a node of its own.
     fn workers(&mut self) -> Result<(), Failure> {
         if !self.sizes.wants(Measure::Workers) {
             return Ok(());
@@ -228,7 +230,8 @@ impl Bench {
         Ok(())
     }
 
-    /// The longest log beside the file while it was written to. On a PostgreSQL it is the server's own.
+    /// The longest WAL beside the file during a measurement. PostgreSQL keeps its own log, so there
+    /// is none.
     fn log(&self, name: &str, longest: u64) -> Option<Figure> {
         let Place::File(path) = &self.place else { return None };
         let file = std::fs::metadata(path).map_or(0, |file| file.len());
@@ -250,8 +253,9 @@ impl Bench {
         );
         let cpu = fired.cpu.as_secs_f64() * 1e6 / count as f64;
         let cost = Figure::new("fires", format!("{name}: processor"), cpu, "µs each");
-        // What waits must cost nothing: held against the cost beside the fewest that are measured,
-        // except beside none, when the pages of the store are still being made.
+        // Pending schedules must not make a fire more expensive. The cost is compared with that at
+        // the fewest pending schedules. A level without any is not used for that, because the
+        // store's pages are still being created then.
         let first = *self.first_cost.get_or_insert((self.pending, cpu));
         self.figures.push(match self.pending > first.0 && first.0 > 0 {
             true => cost.beside(Some(("µs beside the fewest", first.1))).at_most(1.2 * first.1),
@@ -263,7 +267,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Two nodes on the same machine must not be slower than one.
+    /// Measures two nodes on the same machine, which must not be slower than one.
     fn fires_of_two(&mut self, node: &Node) -> Result<(), Failure> {
         let other = self.runtime.block_on(Node::start(&self.place))?;
         let (count, batch) = (self.sizes.fires, self.sizes.batch);
@@ -303,7 +307,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Chains of steps, and runs that wait.
+    /// Measures chains of steps, and runs that wait.
     fn steps(&mut self, node: &Node) -> Result<(), Failure> {
         if !self.sizes.wants(Measure::Steps) {
             return Ok(());
@@ -346,12 +350,13 @@ impl Bench {
         Ok(())
     }
 
-    /// This thread sleeps: what is counted is the node's own.
+    /// Measures an idle node. This thread sleeps meanwhile, so that only the node's own cost is
+    /// counted.
     fn idle(&mut self) -> Result<(), Failure> {
         if !self.sizes.wants(Measure::Idle) {
             return Ok(());
         }
-        // What was just done may still be moved from the log into the file.
+        // SQLite may still be moving recent writes from the WAL into the file.
         std::thread::sleep(self.sizes.watched / 2);
         let (cpu, wakeups) = (process::cpu_time()?, process::wakeups()?);
         std::thread::sleep(self.sizes.watched);
@@ -399,7 +404,7 @@ async fn pause_some(node: &Node) -> Result<(), Failure> {
     for id in (1..=PAUSED).map(|place| ScheduleId(place * 3)) {
         let command = Command::ControlSchedule { id, verb: Verb::Pause };
         match node.hub.command(command, None).await {
-            // One that fired already is done and cannot be paused.
+            // A schedule that has already fired is done and cannot be paused.
             Ok(_) | Err(store::Failure::Refused(_)) => {}
             Err(failure) => return Err(failure.into()),
         }
@@ -414,7 +419,7 @@ enum Quantile {
     Most,
 }
 
-/// In milliseconds, of microseconds.
+/// Quantiles in milliseconds, of a histogram in microseconds.
 fn quantiles(
     measure: &'static str,
     name: &str,

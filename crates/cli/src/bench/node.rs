@@ -1,4 +1,4 @@
-//! A node as `serve` runs it, without the HTTP around it, and with a watch on its attempts.
+//! A node as `serve` runs it, without its HTTP server, and with a watch on its attempts.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,10 +19,10 @@ use tokio_util::sync::CancellationToken;
 use super::place::Place;
 use crate::failure::Failure;
 
-/// Attempts at a time.
+/// The most attempts at the same time.
 const CAPACITY: usize = 4_096;
 
-/// A running node.
+/// A running node. [`Node::stop`] ends it.
 pub(super) struct Node {
     pub(super) hub: Arc<Hub>,
     pub(super) store: Arc<dyn Store>,
@@ -32,16 +32,16 @@ pub(super) struct Node {
     log: Option<PathBuf>,
 }
 
-/// What is seen of attempts as they begin.
+/// Observes attempts as they begin.
 pub(super) struct Watch {
     inner: SharedDispatch,
     lateness: Mutex<Histogram<u64>>,
-    /// The first attempt has begun.
+    /// Notified when the first attempt begins.
     pub(super) first: Notify,
 }
 
 impl Watch {
-    /// From due to begun, in microseconds, since it was asked last.
+    /// The times from due to begun, in microseconds, since the last call.
     pub(super) fn take_lateness(&self) -> Histogram<u64> {
         let mut lateness = self.lateness.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = lateness.clone();
@@ -97,13 +97,13 @@ impl Node {
         Ok(Node { hub, store, watch, stop, driving, log })
     }
 
-    /// Bytes of the log beside the file. Nothing on a PostgreSQL.
+    /// The size of the WAL beside the file, in bytes; 0 on PostgreSQL.
     pub(super) fn log_size(&self) -> u64 {
         let log = self.log.as_ref().and_then(|log| std::fs::metadata(log).ok());
         log.map_or(0, |log| log.len())
     }
 
-    /// Stops it, and closes the store.
+    /// Stops the node and closes the store.
     pub(super) async fn stop(self) -> Result<(), Failure> {
         self.stop.cancel();
         let driven = self.driving.await;
@@ -111,12 +111,12 @@ impl Node {
         Ok(())
     }
 
-    /// A workflow with one step that does nothing.
+    /// Publishes a workflow with one step that does nothing.
     pub(super) async fn save_workflow(&self, name: &str) -> Result<WorkflowId, Failure> {
         self.save(&format!("name: {name}\nsteps:\n  - {{id: nothing, type: noop}}\n")).await
     }
 
-    /// A workflow that is published.
+    /// Saves and publishes a workflow.
     pub(super) async fn save(&self, source: &str) -> Result<WorkflowId, Failure> {
         let rules = self.store.rules();
         let context =

@@ -1,4 +1,4 @@
-//! Where the measured store is: a file, or a schema of its own in a PostgreSQL.
+//! The location of the measured store: a file, or a new schema in a PostgreSQL database.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tokio_postgres::NoTls;
 use crate::failure::Failure;
 use crate::zoneinfo;
 
-/// See the module.
+/// The location of the measured store.
 #[derive(Clone, Debug)]
 pub(super) enum Place {
     File(PathBuf),
@@ -17,7 +17,7 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// A schema that nobody else uses.
+    /// A schema that no other process uses.
     pub(super) fn postgres(url: &str) -> Place {
         let schema = format!("punctual_bench_{}", std::process::id());
         Place::Postgres { url: url.to_owned(), schema }
@@ -35,7 +35,7 @@ impl Place {
         })
     }
 
-    /// SQLite's log beside the file.
+    /// The path of SQLite's WAL beside the file.
     pub(super) fn log(&self) -> Option<PathBuf> {
         let Place::File(path) = self else { return None };
         let mut name = path.clone().into_os_string();
@@ -43,12 +43,12 @@ impl Place {
         Some(PathBuf::from(name))
     }
 
-    /// Several nodes can use it.
+    /// Whether several nodes can use the store.
     pub(super) fn is_shared(&self) -> bool {
         matches!(self, Place::Postgres { .. })
     }
 
-    /// A file goes with its folder.
+    /// Drops the schema. A file is removed with its folder.
     pub(super) async fn remove(&self) -> Result<(), Failure> {
         let Place::Postgres { url, schema } = self else { return Ok(()) };
         let client = connect(url).await?;
@@ -57,11 +57,11 @@ impl Place {
     }
 }
 
-/// A bare connection, for the limits.
+/// A plain connection, for measuring limits.
 pub(super) async fn connect(url: &str) -> Result<tokio_postgres::Client, Failure> {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.map_err(broken)?;
     tokio::spawn(async move {
-        // Whoever uses the connection sees that it is gone.
+        // The client notices when the connection is lost.
         let _ = connection.await;
     });
     Ok(client)

@@ -1,5 +1,5 @@
-//! What a PostgreSQL gives at best to whoever claims, inserts and commits, with nothing to decide: with bare
-//! tables, and with the records that a scheduler keeps.
+//! Measures how fast PostgreSQL claims, inserts and commits when nothing has to be decided: with
+//! minimal tables, and with the records that a scheduler keeps.
 
 use std::time::Duration;
 
@@ -16,14 +16,15 @@ const BATCH: i64 = 1_000;
 /// Rows that wait to be claimed.
 const WAITING: i64 = 100_000;
 
-/// Per second.
+/// Raw limits per second.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PostgresLimits {
     pub(super) commits: f64,
     pub(super) copied: f64,
     pub(super) claimed: f64,
     pub(super) claimed_and_inserted: f64,
-    /// In the tables of the store itself: a schedule's row claimed and moved on, and a run's inserted.
+    /// In the tables of the store itself: a schedule's row is claimed and advanced, and a run's row
+    /// inserted.
     pub(super) recorded: f64,
 }
 
@@ -33,7 +34,7 @@ impl PostgresLimits {
         schema: &str,
         during: Duration,
     ) -> Result<PostgresLimits, Failure> {
-        // For longer than the others: what fires are held against.
+        // Measured for longer than the others, because fires are compared with it.
         let recorded = recorded(url, &format!("{schema}_records"), 3 * during).await?;
         let client = connect(url).await?;
         let schema = format!("{schema}_limits");
@@ -101,7 +102,7 @@ async fn copied(client: &Client, during: Duration) -> Result<f64, Failure> {
     Ok(count as f64 / watch.elapsed().as_secs_f64())
 }
 
-/// Claims what is due and moves it behind everything else; with a record of each, if wanted.
+/// Claims due rows and moves them behind all others. With `inserts`, also inserts a record of each.
 async fn claimed(client: &Client, during: Duration, inserts: bool) -> Result<f64, Failure> {
     let claim = "WITH due AS (SELECT id FROM waiting WHERE due <= 9000000000000000
                    ORDER BY due, id LIMIT $1 FOR UPDATE SKIP LOCKED)
@@ -148,10 +149,10 @@ const INSERT_RUNS: &str = "INSERT INTO open_runs (key, workflow, version, schedu
     \"nominal_at\":\"2026-11-16T09:02:01.946Z\",\"effective_at\":\"2026-11-16T09:02:01.946Z\"}', u.due + 3600000
   FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u (id, n, due)";
 
-/// Without this, no scheduler with the same records and indexes has begun a run.
+/// The rate at which a scheduler with these records and indexes could begin runs at best.
 async fn recorded(url: &str, schema: &str, during: Duration) -> Result<f64, Failure> {
     let place = Place::Postgres { url: url.to_owned(), schema: schema.to_owned() };
-    // Makes the tables.
+    // Opening the store creates the tables.
     drop(place.open().await?);
     let client = connect(url).await?;
     let set = format!("SET search_path = {schema}; SET enable_seqscan = off");

@@ -1,17 +1,17 @@
-//! What this process costs, as Linux tells it.
+//! The CPU time, memory and wakeups of this process, read from `/proc`.
 
 use std::fs;
 use std::time::Duration;
 
 use crate::failure::Failure;
 
-/// Linux counts processor time in hundredths of a second, whatever the kernel's own clock is.
+/// Linux reports CPU time in hundredths of a second, whatever the kernel's own clock is.
 const PER_SECOND: u64 = 100;
 
-/// Processor time of all threads, those that have ended included.
+/// CPU time of all threads, including those that have ended.
 pub(super) fn cpu_time() -> Result<Duration, Failure> {
     let text = fs::read_to_string("/proc/self/stat")?;
-    // The command's name may hold blanks; it ends with the last parenthesis.
+    // The program's name may contain blanks; it ends with the last parenthesis.
     let after_name = text.rsplit_once(')').map_or("", |(_, rest)| rest);
     let ticks: u64 =
         after_name.split_whitespace().skip(11).take(2).filter_map(|n| n.parse::<u64>().ok()).sum();
@@ -24,7 +24,7 @@ pub(super) fn resident() -> Result<u64, Failure> {
     Ok(field(&text, "VmRSS:").unwrap_or(0) * 1024)
 }
 
-/// How often the threads beside the first one were put to work.
+/// How often the threads other than the first were woken up.
 pub(super) fn wakeups() -> Result<u64, Failure> {
     let first = std::process::id().to_string();
     let mut count = 0;
@@ -33,7 +33,7 @@ pub(super) fn wakeups() -> Result<u64, Failure> {
         if task.file_name().to_string_lossy() == first {
             continue;
         }
-        // A thread may end meanwhile.
+        // A thread may have ended meanwhile.
         let Ok(text) = fs::read_to_string(task.path().join("status")) else { continue };
         count += field(&text, "voluntary_ctxt_switches:").unwrap_or(0);
     }

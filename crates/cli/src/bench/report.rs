@@ -1,4 +1,4 @@
-//! What was measured, for people and for programs.
+//! The report of a benchmark, as a table or as JSON.
 
 use std::io::Write;
 
@@ -7,26 +7,23 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::terminal::{BOLD, Cell, DIM, NOTE, columns};
 
-/// One figure.
+/// One measured value, with the limit it is compared with.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Figure {
-    /// Which measurement it belongs to.
+    /// The measurement that the figure belongs to.
     pub(super) measure: &'static str,
-    /// What it is.
     pub(super) name: String,
-    /// How much.
     pub(super) value: f64,
-    /// Of what.
     pub(super) unit: &'static str,
-    /// What it stands beside, measured in the same run.
+    /// The raw limit that the figure is compared with, measured in the same run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) limit: Option<Limit>,
-    /// What is wanted.
+    /// The value that the figure should reach.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reach: Option<Reach>,
 }
 
-/// A raw limit, and the figure as a part of it.
+/// A raw limit, and the ratio of the figure to it.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Limit {
     pub(super) name: &'static str,
@@ -34,7 +31,7 @@ pub(super) struct Limit {
     pub(super) ratio: f64,
 }
 
-/// What is wanted of a figure.
+/// The value that a figure should reach.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Reach {
@@ -95,7 +92,7 @@ impl Figure {
     }
 }
 
-/// Whole numbers in groups of three; small ones with the digits that say something.
+/// Formats a number: whole numbers in groups of three digits, small ones with two decimals.
 fn number(value: f64) -> String {
     if value.abs() < 100.0 && value.fract() != 0.0 {
         return format!("{value:.2}");
@@ -111,7 +108,7 @@ fn number(value: f64) -> String {
     if value < 0.0 { format!("-{text}") } else { text }
 }
 
-/// The table.
+/// Prints the figures as a table.
 pub(super) fn write_table(figures: &[Figure], out: &mut dyn Write) -> Result<(), Failure> {
     let head = ["measure", "", "         is", "", "wanted", "beside a limit of this machine"];
     let head = head.map(|text| Cell::styled(text, DIM)).into();
@@ -120,7 +117,7 @@ pub(super) fn write_table(figures: &[Figure], out: &mut dyn Write) -> Result<(),
     Ok(out.write_all(columns(&rows).as_bytes())?)
 }
 
-/// One JSON object.
+/// Prints the figures as one JSON object.
 pub(super) fn write_json(figures: &[Figure], out: &mut dyn Write) -> Result<(), Failure> {
     #[derive(Serialize)]
     struct Line<'a> {

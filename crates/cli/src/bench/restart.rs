@@ -1,4 +1,4 @@
-//! From opening a store to the first attempt, in a process of its own.
+//! Measures the time from opening a store to the first attempt, in a new process.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -11,16 +11,16 @@ use super::place::Place;
 use super::process;
 use crate::failure::Failure;
 
-/// What the new process says.
+/// The report of the new process.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Restarted {
     /// From opening the store to the first attempt.
     pub(super) milliseconds: f64,
-    /// Resident memory then.
+    /// Resident memory at that time.
     pub(super) bytes: u64,
 }
 
-/// Starts a process that opens the store, in which something is due.
+/// Starts a process that opens the store, in which a schedule is due.
 pub(super) fn restart(place: &Place) -> Result<Restarted, Failure> {
     let this = std::env::current_exe()?;
     let output = Command::new(this)
@@ -38,7 +38,7 @@ pub(super) fn restart(place: &Place) -> Result<Restarted, Failure> {
         .map_err(|error| Failure::Environment(format!("the restarted process: {error}")))
 }
 
-/// What that process does.
+/// Measures inside the new process, and prints the report.
 pub(super) async fn restarted(place: &Place, out: &mut dyn Write) -> Result<(), Failure> {
     let watch = Stopwatch::start();
     let node = Node::start(place).await?;

@@ -1,4 +1,4 @@
-//! Schedules by the thousand, written as JSON and read as the API reads them.
+//! Creates schedules by the thousand, from JSON texts that are parsed as the API parses them.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -14,23 +14,23 @@ use super::node::Node;
 use super::process;
 use crate::failure::Failure;
 
-/// A day of 2100: nothing of it falls into a measurement.
+/// A day in 2100, far from any measurement.
 const FAR: i64 = 4_102_444_800;
 const SECONDS_OF_FAR: u64 = 30_000_000;
 
-/// Names that people might give: words to search for, and a number.
+/// Names as people might give them: words to search for, and a number.
 const WHAT: [&str; 8] =
     ["backup", "invoice", "report", "cleanup", "reminder", "import", "export", "renewal"];
 const WHOSE: [&str; 8] =
     ["acme", "globex", "initech", "umbrella", "hooli", "stark", "wayne", "tyrell"];
 
-/// What the schedule with this number is called.
+/// The name of the schedule with this number.
 pub(super) fn name(number: u64) -> String {
     let pick = |words: [&'static str; 8], by: u64| words[(number / by % 8) as usize];
     format!("{} {} {number}", pick(WHAT, 1), pick(WHOSE, 8))
 }
 
-/// A list of schedules that are due daily, each first at its time.
+/// The JSON list of schedules that are due daily, each for the first time at its time in `due`.
 fn text(from: u64, due: &[Timestamp], workflows: &[WorkflowId]) -> String {
     let mut text = String::from("[");
     for (number, at) in (from..).zip(due) {
@@ -47,7 +47,7 @@ fn text(from: u64, due: &[Timestamp], workflows: &[WorkflowId]) -> String {
     text
 }
 
-/// Creates them in one transaction, from their text on.
+/// Parses the text and creates the schedules in one transaction.
 async fn create(node: &Node, text: &str) -> Result<Created, Failure> {
     let (watch, cpu) = (Stopwatch::start(), process::cpu_time()?);
     let broken = |error: serde_json::Error| Failure::Environment(error.to_string());
@@ -70,14 +70,14 @@ async fn create(node: &Node, text: &str) -> Result<Created, Failure> {
     }
 }
 
-/// What came of creating many.
+/// The result of creating many schedules.
 #[derive(Debug, Default)]
 pub(super) struct Created {
     pub(super) count: u64,
     pub(super) took: Duration,
-    /// Processor time of the whole process meanwhile.
+    /// CPU time of the whole process meanwhile.
     pub(super) cpu: Duration,
-    /// Bytes of the log beside the file, as they were at most after a transaction.
+    /// The largest size of the WAL after a transaction, in bytes.
     pub(super) longest_log: u64,
 }
 
@@ -90,7 +90,7 @@ impl Created {
     }
 }
 
-/// Creates schedules due at these times, so many in one transaction.
+/// Creates schedules due at these times, `batch` of them in one transaction.
 pub(super) async fn create_due(
     node: &Node,
     from: u64,
@@ -106,7 +106,7 @@ pub(super) async fn create_due(
     Ok(created)
 }
 
-/// Creates schedules numbered `from` up to `to` that are due far in the future.
+/// Creates the schedules numbered `from` up to `to`, due far in the future.
 pub(super) async fn create_far(
     node: &Node,
     from: u64,
@@ -123,7 +123,8 @@ pub(super) async fn create_far(
     Ok(created)
 }
 
-/// Scattered over a year, so that neighbours by id are not neighbours by time.
+/// A due time of the distant year. Times are scattered, so that neighbours by id are not neighbours
+/// by time.
 fn far(number: u64) -> Timestamp {
     let second = FAR + (number.wrapping_mul(2_654_435_761) % SECONDS_OF_FAR) as i64;
     Timestamp::from_second(second).unwrap_or(Timestamp::MAX)

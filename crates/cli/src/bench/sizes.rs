@@ -1,38 +1,37 @@
-//! How much of everything is measured.
+//! How much a benchmark measures: numbers of schedules, runs, events, and durations.
 
 use std::time::Duration;
 
 use crate::args::{BenchArgs, Measure};
 
-/// Lateness is measured beside so many pending schedules.
+/// The usual number of pending schedules when lateness is measured.
 const BESIDE_LATENESS: u64 = 100_000;
 
-/// The numbers of one go.
+/// The sizes of one benchmark.
 #[derive(Debug)]
 pub(super) struct Sizes {
-    /// Schedules far in the future, ascending.
+    /// Numbers of schedules far in the future, ascending.
     pub(super) pending: Vec<u64>,
-    /// Due per second.
+    /// Occurrences due per second.
     pub(super) rates: Vec<u64>,
-    /// How long each rate is kept up.
+    /// How long each rate is sustained.
     pub(super) kept_up: Duration,
-    /// Due at one instant.
+    /// Occurrences due at one instant.
     pub(super) fires: u64,
-    /// Chains of steps side by side.
+    /// Chains of steps that run concurrently.
     pub(super) chains: u64,
     /// Runs that wait for a time.
     pub(super) waiting: u64,
-    /// Attempts that workers do over HTTP.
+    /// Attempts that workers complete over HTTP.
     pub(super) worked: u64,
-    /// Events that are published.
     pub(super) published: u64,
-    /// Runs of consumers.
+    /// Consumer runs.
     pub(super) consumed: u64,
-    /// Schedules in one transaction.
+    /// Schedules created in one transaction.
     pub(super) batch: u64,
     /// Queries of each kind.
     pub(super) queries: u32,
-    /// How long a node is watched that has nothing to do.
+    /// How long an idle node is observed.
     pub(super) watched: Duration,
     /// How long each raw limit is measured.
     pub(super) limits: Duration,
@@ -76,12 +75,13 @@ impl Sizes {
         self.only.is_empty() || self.only.contains(&measure)
     }
 
-    /// The most schedules that wait.
+    /// The largest number of pending schedules.
     pub(super) fn most(&self) -> u64 {
         self.pending.last().copied().unwrap_or(0)
     }
 
-    /// Beside how many lateness is measured: the largest level up to the usual one, or else the first.
+    /// How many schedules are pending when lateness is measured: the largest level up to the usual
+    /// one, or else the first.
     pub(super) fn beside_lateness(&self) -> u64 {
         let fitting = self.pending.iter().rev().find(|level| **level <= BESIDE_LATENESS);
         fitting.or(self.pending.first()).copied().unwrap_or(0)

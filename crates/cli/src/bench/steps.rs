@@ -1,4 +1,4 @@
-//! Processes: steps per second through chains of them, and what a run costs that waits.
+//! Measures steps per second through chains of steps, and the memory of a waiting run.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::failure::Failure;
 
 /// Steps of a chain, one after the other.
 pub(super) const LENGTH: u64 = 100;
-/// More than are measured at a time.
+/// More runs than are measured at the same time.
 const CONCURRENCY: u64 = 10_000;
 
-/// So many runs of a chain side by side, from due to succeeded.
+/// Runs `runs` chains concurrently, and measures from due to succeeded.
 pub(super) async fn chains(node: &Node, runs: u64, from: u64) -> Result<Fired, Failure> {
     let mut source = format!("name: chain\nconcurrency: {CONCURRENCY}\nsteps:\n");
     for at in 0..LENGTH {
@@ -32,11 +32,11 @@ pub(super) async fn chains(node: &Node, runs: u64, from: u64) -> Result<Fired, F
     fire(&[node], &[chain], &load).await
 }
 
-/// Bytes of memory for each of so many runs that wait for a day.
+/// Bytes of memory per run, for `runs` runs that wait for a day.
 pub(super) async fn waiting(node: &Node, runs: u64, from: u64, batch: u64) -> Result<f64, Failure> {
     let source = "name: waiting\nsteps: [ { id: wait, type: timer, delay: 1d } ]\n";
     let waiting = node.save(source).await?;
-    // What begins for the first time has its price whatever waits.
+    // The first runs allocate memory that does not depend on the number of waiting runs.
     wait_for(node, waiting, runs.min(1_000), from, batch).await?;
     let before = process::resident()?;
     wait_for(node, waiting, runs, from + runs, batch).await?;
@@ -51,7 +51,7 @@ async fn wait_for(
     batch: u64,
 ) -> Result<(), Failure> {
     let mut notices = node.hub.listen();
-    // One that is created too late is due only a day later.
+    // A schedule that is created after its time is due only a day later.
     let due = node.hub.now() + lead(runs);
     create_due(node, from, &vec![due; runs as usize], &[workflow], batch).await?;
     let mut left = runs;

@@ -1,4 +1,4 @@
-//! Attempts per second that workers claim and complete over HTTP.
+//! Measures attempts per second that workers claim and complete over HTTP.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use server::serve::{Server, ServerOptions};
 use super::place::Place;
 use crate::failure::Failure;
 
-/// Outside programs, each with a connection for every request that it has open.
+/// Outside programs, each with one connection per open request.
 pub(super) const WORKERS: usize = 4;
-/// What each of them claims at a time, and completes at a time.
+/// Attempts that each worker claims at a time; it completes [`SIDE_BY_SIDE`] of them concurrently.
 const CLAIMED: usize = 250;
 const SIDE_BY_SIDE: usize = 16;
 /// Schedules in one request.
@@ -22,7 +22,7 @@ const BATCH: u64 = 5_000;
 const WORKFLOW: &str =
     r#"{"name": "worked", "steps": [{"id": "s", "type": "worker", "queue": "q"}]}"#;
 
-/// So many attempts, from the first claim to the last report.
+/// Attempts per second, measured over `attempts` attempts from the first claim to the last report.
 pub(super) async fn rate(place: &Place, attempts: u64) -> Result<f64, Failure> {
     let store = place.open().await?;
     let listen = (Ipv4Addr::LOCALHOST, 0).into();
@@ -42,7 +42,7 @@ pub(super) async fn rate(place: &Place, attempts: u64) -> Result<f64, Failure> {
     }
 }
 
-/// The node, as an outside program sees it.
+/// The node's API, as an outside program uses it.
 struct Edge {
     http: reqwest::Client,
     url: String,
@@ -61,7 +61,7 @@ impl Edge {
         }
     }
 
-    /// Puts attempts into the queue, and waits until all of them are there.
+    /// Puts attempts into the queue, and waits until all of them are queued.
     async fn queue(&self, attempts: u64, now: Timestamp) -> Result<(), Failure> {
         self.post("workflows?publish=true", WORKFLOW.to_owned()).await?;
         let at = (now + SignedDuration::from_secs(1)).to_string();
@@ -84,7 +84,7 @@ impl Edge {
         }
     }
 
-    /// Until nothing waits any more; how many attempts it was.
+    /// Claims and completes attempts until none is left. Returns how many there were.
     async fn work(&self, number: usize) -> Result<u64, Failure> {
         let claim = json!({"queues": ["q"], "max": CLAIMED, "worker": format!("bench-{number}")});
         let claim = claim.to_string();

@@ -1,4 +1,5 @@
-//! Writing answers: by hand where it is done hundreds of thousands of times a second.
+//! Writes answers. The frequent kinds are written by hand, because `calc` writes hundreds of
+//! thousands a second.
 
 use std::io::Write as _;
 
@@ -7,7 +8,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// `{"id":…,"result":`; the caller adds the result and closes the object.
+/// Writes `{"id":…,"result":`. The caller adds the result and closes the object.
 pub(super) fn begin(into: &mut Vec<u8>, id: Option<&RawValue>) {
     write_id(into, id);
     into.extend_from_slice(b",\"result\":");
@@ -56,20 +57,20 @@ fn write_error(into: &mut Vec<u8>, id: Option<&RawValue>, error: &Error<'_>) {
     into.push(b'}');
 }
 
-/// Any value, as JSON.
+/// Writes any value as JSON.
 pub(super) fn json(into: &mut Vec<u8>, value: &impl Serialize) {
-    // Writing to memory does not fail, and our values have no maps with odd keys.
+    // Writing to memory does not fail, and these values contain no maps with keys that JSON lacks.
     let _ = serde_json::to_writer(into, value);
 }
 
-/// A list of instants: `["2026-03-08T07:00:00Z",…]`.
+/// Writes a list of instants: `["2026-03-08T07:00:00Z",…]`.
 pub(super) fn instants(into: &mut Vec<u8>, instants: impl IntoIterator<Item = Timestamp>) {
     list(into, instants, |into, instant| {
         let _ = write!(into, "\"{instant}\"");
     });
 }
 
-/// A list of strings that need no escaping.
+/// Writes a list of strings that need no escaping.
 pub(super) fn plain_strings<T: std::fmt::Display>(
     into: &mut Vec<u8>,
     items: impl IntoIterator<Item = T>,

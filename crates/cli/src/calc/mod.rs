@@ -11,10 +11,10 @@ use serde_json::value::RawValue;
 
 use crate::failure::Failure;
 
-/// Longest line that is read; the rest of a longer one is passed over.
+/// Longest line that is read; the rest of a longer line is skipped.
 const LINE_LIMIT: u64 = 1 << 20;
 
-/// What every line has; the rest depends on the kind.
+/// The fields that every line has. Further fields depend on the kind.
 #[derive(Deserialize)]
 struct Head<'a> {
     #[serde(borrow, default)]
@@ -23,8 +23,8 @@ struct Head<'a> {
     kind: std::borrow::Cow<'a, str>,
 }
 
-/// Answers every line of `input` on `output`. A wrong line is answered with an error, and the
-/// next one is read.
+/// Answers every line of `input` on `output`. A line with a mistake is answered with an error, and
+/// reading continues.
 pub(crate) fn run(zones: &Zones, input: impl Read, output: impl Write) -> Result<(), Failure> {
     let mut input = BufReader::with_capacity(1 << 16, input);
     let mut output = io::BufWriter::with_capacity(1 << 16, output);
@@ -52,7 +52,7 @@ pub(crate) fn run(zones: &Zones, input: impl Read, output: impl Write) -> Result
         }
         answer.push(b'\n');
         output.write_all(&answer)?;
-        // Someone who asks one question at a time is waiting for this answer.
+        // A caller that asks one question at a time waits for this answer.
         if input.buffer().is_empty() {
             output.flush()?;
         }

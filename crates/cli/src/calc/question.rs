@@ -1,4 +1,4 @@
-//! The kinds of questions, one function each.
+//! The kinds of questions that `calc` answers, one function each.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::answer;
 
-/// Most times that one question may ask for.
+/// The most times that one question may ask for.
 const COUNT_LIMIT: u32 = 10_000;
 const KINDS: [&str; 12] = [
     "cron_next",
@@ -131,7 +131,7 @@ struct RruleQuestion<'a> {
     n: u32,
 }
 
-/// Without a zone the times are wall times and stay wall times.
+/// Without a zone, the times are wall times, in the question and in the answer.
 fn rrule(zones: &Zones, question: &RruleQuestion<'_>, into: &mut Vec<u8>) -> Answered {
     let zone = match &question.tz {
         Some(name) => zones.get(name)?,
@@ -195,7 +195,7 @@ struct MisfireAnswer {
     all_cap10: Vec<Timestamp>,
 }
 
-/// Which occurrences run after a downtime, by each policy.
+/// Which occurrences run after a downtime, under each catch-up policy.
 fn misfire(zones: &Zones, question: &Misfire<'_>, into: &mut Vec<u8>) -> Answered {
     let spec = TimingSpec {
         interval: Some(question.every.as_ref().into()),
@@ -305,7 +305,7 @@ fn holidays(question: &Holidays<'_>, into: &mut Vec<u8>) -> Answered {
 struct TzTransitions<'a> {
     #[serde(borrow)]
     zone: Cow<'a, str>,
-    /// From the first year up to, not including, the second.
+    /// From the first year up to, but not including, the second.
     years: (i16, i16),
 }
 
@@ -364,7 +364,7 @@ struct TzUpdated<'a> {
     new_tzdb: &'a str,
 }
 
-/// Where a wall time lies with the database in use.
+/// The instant of a wall time according to the zone database in use.
 fn tz_update(zones: &Zones, question: &TzResolve<'_>, into: &mut Vec<u8>) -> Answered {
     let new_instant = match meaning(zones, question)? {
         Resolved::Once { instant } => instant,

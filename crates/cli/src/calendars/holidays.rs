@@ -1,4 +1,4 @@
-//! `punctual calendar holidays`.
+//! Runs `punctual calendar holidays`.
 
 use std::io::Write;
 
@@ -12,7 +12,7 @@ use crate::clock;
 use crate::failure::Failure;
 use crate::terminal::{BOLD, Cell, DIM, NOTE, columns};
 
-/// Longest list of years.
+/// The most years in one list.
 const YEAR_LIMIT: i16 = 100;
 
 #[derive(Serialize)]
@@ -23,7 +23,7 @@ struct JsonRegion {
     subdivisions: Vec<JsonRegion>,
 }
 
-/// Where holidays are known.
+/// Lists the regions whose holidays are known.
 pub(super) fn regions(json: bool, out: &mut dyn Write) -> Result<(), Failure> {
     let countries: Vec<JsonRegion> = Region::countries()
         .map(|country| JsonRegion {
@@ -59,7 +59,7 @@ pub(super) fn regions(json: bool, out: &mut dyn Write) -> Result<(), Failure> {
     Ok(())
 }
 
-/// First and last year that are asked for.
+/// The range of years to list, checked.
 pub(super) fn years(
     year: Option<i16>,
     to: Option<i16>,
@@ -75,7 +75,7 @@ pub(super) fn years(
         .into())
 }
 
-/// The year it is in UTC.
+/// The current year in UTC.
 pub(super) fn this_year() -> i16 {
     calendar::Zone::utc().wall(clock::now()).year()
 }
@@ -87,7 +87,7 @@ struct JsonHoliday {
     name: String,
 }
 
-/// The holidays of one region.
+/// Lists the holidays of one region.
 pub(super) fn of_region(
     code: &str,
     year: Option<i16>,

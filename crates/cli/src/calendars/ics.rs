@@ -1,4 +1,4 @@
-//! `punctual calendar ics`.
+//! Runs `punctual calendar ics`.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! From `--calendar DE-BY` or `--calendar work.yaml#night` to a calendar.
+//! Loads the calendar that `--calendar DE-BY` or `--calendar work.yaml#night` names.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,13 +12,13 @@ use serde::Deserialize;
 use crate::document::Document;
 use crate::failure::Failure;
 
-/// A file holds one calendar, or a list of them.
+/// A file that holds a list of calendars. A file may also hold a single one.
 #[derive(Deserialize)]
 struct Listed {
     calendars: Vec<CalendarSpec>,
 }
 
-/// The calendar that someone named: a region, a file, or `FILE#ID`.
+/// Loads the calendar with this name: a region, a file, or `FILE#ID`.
 pub(crate) fn calendar(
     named: &str,
     zones: &Zones,
@@ -47,12 +47,12 @@ pub(crate) fn calendar(
     }
 }
 
-/// Whether a calendar is named by a file, not by a region.
+/// Whether a name refers to a file, and not to a region.
 pub(crate) fn is_file(named: &str) -> bool {
     file(named).is_some()
 }
 
-/// A path, if what is named looks like one.
+/// The path and the optional calendar id, if the name looks like a path.
 fn file(named: &str) -> Option<(PathBuf, Option<&str>)> {
     let (path, id) = match named.split_once('#') {
         Some((path, id)) => (path, Some(id)),
@@ -62,7 +62,7 @@ fn file(named: &str) -> Option<(PathBuf, Option<&str>)> {
     is_path.then(|| (PathBuf::from(path), id))
 }
 
-/// All calendars of a file, in order; later ones may be composed of earlier ones.
+/// Loads all calendars of a file, in order. Later calendars may be composed of earlier ones.
 pub(crate) fn calendars(
     path: &Path,
     zones: &Zones,

@@ -1,4 +1,4 @@
-//! `punctual calendar …`: what a calendar says, and arithmetic with it.
+//! `punctual calendar …`: shows calendars and calculates with them.
 
 mod holidays;
 mod ics;
@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::args::{CalendarCommand, Which};
 use crate::failure::Failure;
 
-/// Runs one of the commands.
+/// Runs one of the subcommands.
 pub(crate) fn run(
     command: &CalendarCommand,
     zones: &Zones,
@@ -53,7 +53,7 @@ impl Which {
     }
 }
 
-/// Writes a value as JSON, for programs.
+/// Prints a value as JSON.
 fn print_json(out: &mut dyn Write, value: &impl Serialize) -> Result<(), Failure> {
     serde_json::to_writer_pretty(&mut *out, value).map_err(std::io::Error::from)?;
     Ok(writeln!(out)?)

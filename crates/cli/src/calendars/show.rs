@@ -1,4 +1,4 @@
-//! `punctual calendar show` and `check`.
+//! Runs `punctual calendar show` and `check`.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::terminal::{BOLD, Cell, DIM, NOTE, OFF, TODAY, columns};
 
 const MONTHS_PER_ROW: i8 = 3;
-/// Seven days of two digits, with a blank between.
+/// Seven days of two digits each, separated by blanks.
 const WEEK_WIDTH: usize = 20;
 const MONTH_WIDTH: usize = WEEK_WIDTH + 4;
 
@@ -60,7 +60,7 @@ struct JsonSummary<'a> {
     coming: Vec<JsonDay>,
 }
 
-/// Hours of the coming week, and the coming days that are not like the others.
+/// Prints the hours of the coming week, and the coming holidays and exceptions.
 pub(super) fn summary(calendar: &Calendar, json: bool, out: &mut dyn Write) -> Result<(), Failure> {
     let today = today(calendar);
     let special = |date: &Date| {
@@ -117,7 +117,7 @@ fn style(plan: &DayPlan) -> Style {
     }
 }
 
-/// One date, with its reason and its neighbours.
+/// Prints one date with its reason and its neighbours.
 pub(super) fn date(
     calendar: &Calendar,
     text: &str,
@@ -149,7 +149,7 @@ struct JsonYear<'a> {
     days: Vec<JsonDay>,
 }
 
-/// A year as a picture: twelve months, days off marked, and what they are.
+/// Draws a year: twelve months with marked days off, and a list of these days.
 pub(super) fn year(
     calendar: &Calendar,
     year: i16,
@@ -205,7 +205,7 @@ pub(super) fn year(
     Ok(())
 }
 
-/// A line of a month, and how wide it is on the screen.
+/// A line of a month, and its width on the screen without escape sequences.
 struct Line {
     text: String,
     width: usize,
@@ -229,7 +229,7 @@ fn month(calendar: &Calendar, first: Date) -> Vec<Line> {
             _ => "",
         };
         let style = if date == today { TODAY } else { style(&plan) };
-        // The mark stands in the blank before the next day.
+        // The mark takes the blank before the next day.
         let column = date.weekday().to_monday_zero_offset() as usize * 3;
         line.text.push_str(&" ".repeat(column.saturating_sub(line.width)));
         let _ = write!(line.text, "{style}{:>2}{style:#}{mark}", date.day());
@@ -245,14 +245,14 @@ fn month(calendar: &Calendar, first: Date) -> Vec<Line> {
 struct Checked {
     file: String,
     calendars: Vec<String>,
-    /// What stops nothing, and may surprise.
+    /// Warnings do not make a file invalid, but may surprise.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     problems: Option<String>,
 }
 
-/// Everything that is wrong with calendar files; exit code 1 if anything is.
+/// Prints every mistake in the calendar files; exit code 1 if there is any.
 pub(super) fn check(
     files: &[PathBuf],
     zones: &Zones,

@@ -1,4 +1,4 @@
-//! `punctual calendar add` and `between`.
+//! Runs `punctual calendar add` and `between`.
 
 use std::io::Write;
 
@@ -129,7 +129,7 @@ pub(super) fn between(
     Ok(())
 }
 
-/// Working time is counted in hours: `16h`, never `0.67 days`.
+/// Formats working time in hours: `16h`, never `0.67 days`.
 fn format_hours(time: SignedDuration) -> String {
     let sign = if time.is_negative() { "-" } else { "" };
     let minutes = time.as_mins().abs();

@@ -1,4 +1,4 @@
-//! `punctual token …` and `punctual audit`.
+//! Runs `punctual token …` and `punctual audit`.
 
 use std::io::Write;
 
@@ -111,7 +111,7 @@ pub(crate) fn audit(args: &AuditArgs, out: &mut dyn Write) -> Result<(), Failure
     shown::more(out, &page)
 }
 
-/// The method, and the path that it was used on.
+/// The HTTP method and the path of a change.
 fn done(change: &Value) -> String {
     let action = field(change, "action");
     let method = action.split(' ').next().unwrap_or_default();

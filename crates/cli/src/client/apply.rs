@@ -1,4 +1,4 @@
-//! `punctual apply`: definitions go to the node, or what they would change is shown.
+//! `punctual apply`: sends definitions to the node, or shows what they would change.
 
 use std::io::Write;
 
@@ -15,15 +15,16 @@ use crate::document::Document;
 use crate::failure::Failure;
 use crate::terminal::{BOLD, Cell, DIM, NOTE, columns};
 
-/// What is compared for less than this is not called 30 days. The clocks of two machines differ a little.
+/// A comparison over less time than this is not called 30 days. It is less than 30 days because the
+/// clocks of two machines differ a little.
 const NEARLY_30_DAYS: SignedDuration = SignedDuration::from_hours(29 * 24);
 
-/// Runs the command.
+/// Runs `punctual apply`.
 pub(crate) fn apply(args: &ApplyArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let documents = args.files.iter().map(|path| Document::read(path));
     let documents = documents.collect::<Result<Vec<Document>, Failure>>()?;
     let client = Client::from_environment()?;
-    // Everything is looked at before anything is changed.
+    // All definitions are checked before any of them is saved.
     let publish = !args.draft;
     let plans = ask_all(&client, &documents, publish, true)?;
     if args.plan {
@@ -48,7 +49,7 @@ fn tell(
     Ok(())
 }
 
-/// Sends all definitions, and tells the mistakes of all of them.
+/// Sends all definitions, and reports the mistakes of all of them.
 fn ask_all(
     client: &Client,
     documents: &[Document],
@@ -71,7 +72,7 @@ fn ask_all(
     if wrong.is_empty() { Ok(answers) } else { Err(Failure::Mistake(wrong.join("\n\n"))) }
 }
 
-/// A refusal of a text, with the places in the file.
+/// Adds the positions in the file to a node's refusal of a text.
 pub(super) fn refused_text(document: &Document, failure: Failure) -> Failure {
     match failure {
         Failure::Invalid { body, .. } => {
@@ -84,7 +85,7 @@ pub(super) fn refused_text(document: &Document, failure: Failure) -> Failure {
     }
 }
 
-/// Mistakes and warnings that came with an answer.
+/// The mistakes and warnings that came with an answer.
 pub(super) fn remarks(document: &Document, problems: &Value) -> (Vec<String>, Vec<String>) {
     let (mut mistakes, mut notes) = (Vec::new(), Vec::new());
     for problem in problems.as_array().into_iter().flatten() {
@@ -95,7 +96,7 @@ pub(super) fn remarks(document: &Document, problems: &Value) -> (Vec<String>, Ve
     (mistakes, notes)
 }
 
-/// `file:line:column: message`, the line, a caret.
+/// Formats a mistake as `file:line:column: message`, the line, a caret.
 fn placed(document: &Document, place: &Place) -> String {
     let Some(number) = place.line.filter(|line| *line > 0) else {
         return format!("{}: {place}", document.name);
@@ -110,8 +111,8 @@ fn placed(document: &Document, place: &Place) -> String {
     format!("{}:{number}:{column}: {problem}", document.name)
 }
 
-/// `30 days: 30 added, 30 lost`; empty if no occurrence changes. Of a rule with very many times not all of the 30 days
-/// were compared: `until 2026-11-17 12:00:00Z: 3000 added`.
+/// `30 days: 30 added, 30 lost`, or empty if no occurrence changes. For a rule with very many
+/// times, fewer than 30 days are compared: `until 2026-11-17 12:00:00Z: 3000 added`.
 fn in_30_days(times: &Value, now: Timestamp) -> String {
     let count = |kind: &str| times[kind].as_u64().filter(|count| *count > 0);
     let told = ["added", "moved", "lost"]
@@ -151,7 +152,7 @@ fn show(
     Ok(())
 }
 
-/// What becomes of each trigger.
+/// Prints how each trigger changes.
 pub(super) fn triggers(answer: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     let rows = answer["triggers"].as_array().into_iter().flatten().map(|trigger| {
         let change = field(trigger, "change");

@@ -1,4 +1,4 @@
-//! `punctual approval …`.
+//! Runs `punctual approval …`.
 
 use std::env;
 use std::io::Write;
@@ -12,7 +12,7 @@ use crate::clock;
 use crate::failure::Failure;
 use crate::terminal::{Cell, DIM};
 
-/// Runs the command.
+/// Runs `punctual approval …`.
 pub(crate) fn run(args: &ApprovalArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let client = Client::from_environment()?;
     match &args.command {

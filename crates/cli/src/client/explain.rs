@@ -1,4 +1,4 @@
-//! `punctual explain`: why something ran, waited or did not.
+//! `punctual explain`: explains why something ran, waited or did not run.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use super::{Ask, Client, schedules};
 use crate::args::remote::ExplainArgs;
 use crate::failure::Failure;
 
-/// Runs the command.
+/// Runs `punctual explain`.
 pub(crate) fn explain(args: &ExplainArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let client = Client::from_environment()?;
     let answer = match args.what.parse::<engine::RunId>() {
@@ -37,7 +37,7 @@ fn sentences(answer: &Value) -> Vec<String> {
     list.iter().map(shown::plain).collect()
 }
 
-/// What the run itself tells, then what its schedule tells of the occurrence.
+/// Explains a run: first the run itself, then its occurrence.
 fn of_run(client: &Client, id: &str) -> Result<Value, Failure> {
     let run = client.ask(Ask::get(&["runs", id]))?;
     let told = client.ask(Ask::get(&["runs", id, "explain"]))?;

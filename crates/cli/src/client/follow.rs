@@ -1,4 +1,4 @@
-//! A run as it goes on.
+//! Follows a run until it has ended.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -14,12 +14,12 @@ use crate::clock;
 use crate::failure::Failure;
 use crate::terminal::{Cell, NOTE};
 
-/// How often a run is looked at: steps that take longer are seen as they happen.
+/// How often the run is polled: steps that take longer are shown while they run.
 const LOOK: Duration = Duration::from_millis(200);
 const ENDED: [&str; 4] = ["succeeded", "failed", "cancelled", "timed_out"];
 
-/// Shows the steps of a run as they end, until the run has ended. Gives the run as it ended, or a
-/// failure if it did not succeed. With `json`, the run is shown once, at its end.
+/// Prints the steps of a run as they end, until the run has ended. Returns a failure if the run did
+/// not succeed. With `json`, only the ended run is printed.
 pub(super) fn follow(
     client: &Client,
     id: &str,
@@ -51,7 +51,7 @@ pub(super) fn follow(
     }
 }
 
-/// What was told already: of a part its name, and how it stood.
+/// The states that were already printed: the name of a part, and its state.
 type Told = HashSet<(String, String)>;
 
 fn tell_step(step: &Value, told: &mut Told, out: &mut dyn Write) -> Result<(), Failure> {
@@ -76,7 +76,7 @@ fn tell_alerts(run: &Value, told: &mut Told, out: &mut dyn Write) -> Result<(), 
     Ok(())
 }
 
-/// A line for a part that stands otherwise than before.
+/// Prints a line for a part whose state has changed.
 fn tell_part(
     part: &Value,
     name: &str,
@@ -87,7 +87,7 @@ fn tell_part(
     if status.is_empty() || status == "pending" {
         return Ok(());
     }
-    // What is going on has reasons that change with the clock.
+    // The reason of a running part changes with time, so it is not part of the state.
     let why = if status == "running" { error(part) } else { why(part) };
     if !told.insert((name.to_owned(), format!("{status} {attempts} {why}"))) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Producers, consumers, topics and mutations of a workflow.
+//! Shows the producers, consumers, topics and mutations of a workflow.
 
 use std::io::Write;
 
@@ -10,7 +10,7 @@ use crate::clock;
 use crate::failure::Failure;
 use crate::terminal::{Cell, DIM};
 
-/// What a workflow has of them, each as a table.
+/// Prints the producers, consumers and topics of a workflow, each as a table.
 pub(super) fn show(workflow: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     let producers: Vec<_> = shown::items(&workflow["producers"]).iter().map(producer).collect();
     if !producers.is_empty() {
@@ -72,7 +72,7 @@ fn state_of(what: &str, run: &str) -> Cell {
     Cell::plain(format!("{what} ({run})"))
 }
 
-/// How the last run ended, and how many before it have failed as well.
+/// How the last run ended, and how many runs in a row have failed.
 fn outcome(handler: &Value) -> Cell {
     let last = field(handler, "last_outcome");
     match handler["failures"].as_u64().unwrap_or(0) {
@@ -86,7 +86,7 @@ fn names(list: &Value) -> String {
     names.join(", ")
 }
 
-/// What consumers have changed outside.
+/// Prints the changes that consumers have made outside.
 pub(super) fn mutations(page: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     let now = clock::instant();
     let rows = shown::items(page).iter().map(|mutation| {

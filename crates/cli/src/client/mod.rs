@@ -1,4 +1,4 @@
-//! Commands that ask a node, over HTTP.
+//! Commands that call a node over HTTP.
 
 mod access;
 mod apply;
@@ -43,18 +43,19 @@ use tokio::runtime::Runtime;
 use crate::document::Document;
 use crate::failure::Failure;
 
-/// Where a node is if nobody says otherwise; `punctual serve` listens there.
+/// The default address of a node, on which `punctual serve` listens.
 pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:7878";
-/// A node answers in milliseconds; a page of a large store or a batch may take longer.
+/// The timeout of a request. A node answers in milliseconds; a page of a large store or a batch may
+/// take longer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Asks a node one thing after another.
+/// Sends requests to a node, one after the other.
 pub(crate) struct Client {
     runtime: Runtime,
     line: Line,
 }
 
-/// How a node is reached.
+/// The address of a node and the token for it.
 #[derive(Clone)]
 pub(crate) struct Line {
     http: reqwest::Client,
@@ -62,7 +63,7 @@ pub(crate) struct Line {
     token: Option<HeaderValue>,
 }
 
-/// What is asked.
+/// A request.
 pub(crate) struct Ask<'a> {
     method: Method,
     path: &'a [&'a str],
@@ -71,41 +72,41 @@ pub(crate) struct Ask<'a> {
 }
 
 impl<'a> Ask<'a> {
-    /// Asks for something. Parts of the path may hold any character.
+    /// A request that reads. Path segments may contain any character.
     pub(crate) fn get(path: &'a [&'a str]) -> Ask<'a> {
         Ask { method: Method::GET, path, query: Vec::new(), body: None }
     }
 
-    /// Asks for a change.
+    /// A request that changes something.
     pub(crate) fn post(path: &'a [&'a str]) -> Ask<'a> {
         Ask { method: Method::POST, ..Ask::get(path) }
     }
 
-    /// With another method.
+    /// Sets another method.
     pub(crate) fn method(self, method: Method) -> Ask<'a> {
         Ask { method, ..self }
     }
 
-    /// With a parameter, if there is one.
+    /// Adds a query parameter, if there is a value.
     pub(crate) fn with(mut self, name: &'a str, value: Option<impl ToString>) -> Ask<'a> {
         self.query.extend(value.map(|value| (name, value.to_string())));
         self
     }
 
-    /// With a JSON body.
+    /// Sets a JSON body.
     pub(crate) fn json(self, body: &Value) -> Ask<'a> {
         self.json_text(body.to_string())
     }
 
-    /// With a JSON body that is written already.
+    /// Sets a JSON body from text.
     pub(crate) fn json_text(self, body: String) -> Ask<'a> {
         Ask { body: Some(("application/json", body)), ..self }
     }
 
-    /// With a definition, as it is written.
+    /// Sets a definition as the body, unchanged.
     pub(crate) fn definition(self, document: &Document) -> Ask<'a> {
         let kind = match document.form() {
-            // JSON is YAML too.
+            // JSON is a subset of YAML.
             Form::Text => "application/yaml",
             Form::Script => "application/javascript",
         };
@@ -114,7 +115,7 @@ impl<'a> Ask<'a> {
 }
 
 impl Line {
-    /// To the node that the environment names.
+    /// A connection to the node that the environment names.
     pub(crate) fn from_environment() -> Result<Line, Failure> {
         let text = env::var("PUNCTUAL_URL").unwrap_or_else(|_| DEFAULT_URL.to_owned());
         Line::new(&text, env::var("PUNCTUAL_TOKEN").ok().as_deref())
@@ -141,7 +142,7 @@ impl Line {
         Ok(Line { http, base, token: token.transpose()? })
     }
 
-    /// The status and the text of the answer, whatever they are.
+    /// Sends a request and returns the status and text of the response, whatever they are.
     pub(crate) async fn send(&self, ask: Ask<'_>) -> Result<(u16, String), reqwest::Error> {
         let mut url = self.base.clone();
         if let Ok(mut parts) = url.path_segments_mut() {
@@ -161,7 +162,7 @@ impl Line {
         Ok((response.status().as_u16(), response.text().await?))
     }
 
-    /// The address without what may be secret in it.
+    /// The address without its possibly secret parts.
     fn shown_base(&self) -> Url {
         let mut base = self.base.clone();
         // Both calls fail only for an address without a host.
@@ -172,12 +173,12 @@ impl Line {
         base
     }
 
-    /// What an answer that is no success says.
+    /// The failure for a response without a success status.
     pub(crate) fn refused(&self, status: u16, text: &str) -> Failure {
         problem::failure(status, text, &self.shown_base())
     }
 
-    /// An answer that no node gives.
+    /// The failure for a response that no node would give.
     pub(crate) fn misread(&self, error: &serde_json::Error) -> Failure {
         Failure::Environment(format!(
             "{} does not answer as a node does: {error}\n  try: PUNCTUAL_URL=…",
@@ -185,7 +186,7 @@ impl Line {
         ))
     }
 
-    /// No answer.
+    /// The failure for a request without a response.
     pub(crate) fn unreachable(&self, error: &reqwest::Error) -> Failure {
         let base = shown_address(self.base.as_str());
         let base = base.trim_end_matches('/');
@@ -205,14 +206,14 @@ impl Line {
 }
 
 impl Client {
-    /// The node that the environment names.
+    /// A client for the node that the environment names.
     pub(crate) fn from_environment() -> Result<Client, Failure> {
         let line = Line::from_environment()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(Client { runtime, line })
     }
 
-    /// The answer, or `Value::Null` if there is nothing to say.
+    /// Sends a request and returns the response, or `Value::Null` if it is empty.
     pub(crate) fn ask(&self, ask: Ask<'_>) -> Result<Value, Failure> {
         let answer = self.runtime.block_on(self.line.send(ask));
         let (status, text) = answer.map_err(|error| self.line.unreachable(&error))?;
@@ -225,13 +226,13 @@ impl Client {
         serde_json::from_str(&text).map_err(|error| self.line.misread(&error))
     }
 
-    /// Lets some time pass.
+    /// Sleeps.
     pub(crate) fn wait(&self, time: Duration) {
         self.runtime.block_on(async { tokio::time::sleep(time).await });
     }
 }
 
-/// The last of the causes says it best: "Connection refused".
+/// The innermost cause says most: "Connection refused".
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut error = error;
     while let Some(source) = error.source() {

@@ -1,4 +1,4 @@
-//! `punctual node …`.
+//! Runs `punctual node …`.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use crate::clock;
 use crate::failure::Failure;
 use crate::terminal::{Cell, DIM};
 
-/// Runs the command.
+/// Runs `punctual node …`.
 pub(crate) fn run(args: &NodeArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let client = Client::from_environment()?;
     match args.command {
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &NodeArgs, out: &mut dyn Write) -> Result<(), Failure> {
     }
 }
 
-/// What was found after downtime, in few words.
+/// What the node found after downtime, in a few words.
 fn recovered(counts: &Value) -> String {
     let words = [
         ("missed", "missed"),

@@ -1,4 +1,4 @@
-//! `punctual notify …` and `punctual incident …`.
+//! Runs `punctual notify …` and `punctual incident …`.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! What the commands and scripts of a run say, as it comes.
+//! Prints the output of a run's commands and scripts as it arrives.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -10,20 +10,20 @@ use super::{Ask, Client};
 use crate::failure::Failure;
 use crate::terminal::{Cell, DIM};
 
-/// How far what steps say was shown, by their ids.
+/// How much of each step's output was printed, by step id.
 #[derive(Default)]
 pub(super) struct Said(HashMap<String, Shown>);
 
 #[derive(Default)]
 struct Shown {
     attempt: u64,
-    /// Bytes of what this attempt has said.
+    /// Bytes of this attempt's output that were printed.
     bytes: u64,
     has_ended: bool,
 }
 
 impl Said {
-    /// Shows the lines of a step that have come since.
+    /// Prints the lines of a step that have arrived since the last call.
     pub(super) fn tell(
         &mut self,
         client: &Client,
@@ -56,7 +56,7 @@ fn tell_one(
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let path = ["runs", &field(run, "id"), "steps", id, "output"];
-    // What is said besides is no reason to stop following.
+    // Failing to read the output is no reason to stop following the run.
     let Ok(said) = client.ask(Ask::get(&path)) else { return Ok(()) };
     let text = said["text"].as_str().unwrap_or_default();
     let offset = said["offset"].as_u64().unwrap_or_default();
@@ -65,7 +65,7 @@ fn tell_one(
     }
     let from = usize::try_from(shown.bytes.saturating_sub(offset)).unwrap_or(usize::MAX);
     let Some(new) = text.get(from..) else { return Ok(()) };
-    // Half a line waits for its end.
+    // An incomplete line is printed when the rest has arrived.
     let whole = if shown.has_ended { new.len() } else { new.rfind('\n').map_or(0, |at| at + 1) };
     shown.bytes = shown.bytes.max(offset) + whole as u64;
     for line in new[..whole].lines() {
@@ -75,7 +75,7 @@ fn tell_one(
     Ok(())
 }
 
-/// A line that does nothing to a terminal but show itself.
+/// Replaces control characters, so that a line cannot affect the terminal.
 fn harmless(line: &str) -> String {
     let shown =
         |letter: char| if letter.is_control() && letter != '\t' { '\u{fffd}' } else { letter };

@@ -1,43 +1,42 @@
-//! What a node says when it does not do what it was asked: what, where, what to try.
+//! A node's problem responses: what is wrong, where, and what to try.
 
 use reqwest::Url;
 use serde::Deserialize;
 
 use crate::failure::Failure;
 
-/// `application/problem+json`.
+/// The body of an `application/problem+json` response.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Problem {
-    /// Which problem, for programs.
+    /// The type of the problem, for programs.
     #[serde(rename = "type")]
     kind: String,
     title: String,
     detail: Option<String>,
-    /// Each mistake in what was sent.
+    /// The mistakes in the request.
     pub(super) errors: Vec<Place>,
 }
 
-/// A mistake in what was sent.
+/// A mistake in the request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Place {
     /// The field.
     pub(super) path: String,
-    /// What is wrong.
     pub(super) message: String,
-    /// In a text.
+    /// Line in the text that was sent.
     pub(super) line: Option<u32>,
-    /// In the line.
+    /// Column in that line.
     pub(super) column: Option<u32>,
-    /// What may stand there.
+    /// What is allowed in this position.
     pub(super) allowed: Option<String>,
-    /// What to write.
+    /// What to write instead.
     #[serde(alias = "try")]
     pub(super) remedy: Option<String>,
 }
 
-/// Reads a problem; anything else is taken as its title.
+/// Parses a problem. Any other text becomes the title of one.
 pub(super) fn read(text: &str) -> Problem {
     serde_json::from_str(text).unwrap_or_else(|_| Problem {
         title: text.lines().next().unwrap_or("").chars().take(200).collect(),
@@ -45,18 +44,18 @@ pub(super) fn read(text: &str) -> Problem {
     })
 }
 
-/// An answer that is no success.
+/// The failure for a response without a success status.
 pub(super) fn failure(status: u16, text: &str, base: &Url) -> Failure {
     let problem = read(text);
     let places: Vec<String> = problem.errors.iter().map(Place::to_string).collect();
-    // The sentence of a problem with places says the first of them again.
+    // The sentence of a problem with mistakes would only repeat the first of them.
     let mut said = if places.is_empty() { problem.sentence(status) } else { places.join("\n") };
     if let Some(remedy) = remedy(status, &problem.kind, base) {
         said.push_str("\n  try: ");
         said.push_str(&remedy);
     }
     match status {
-        // The node did what it was asked; somebody behind it refused.
+        // The node did what it was asked to do, but a service behind it refused.
         502 if problem.kind.ends_with("not-sent") => Failure::Mistake(said),
         500.. => Failure::Environment(said),
         422 if !problem.errors.is_empty() => Failure::Invalid { said, body: text.to_owned() },

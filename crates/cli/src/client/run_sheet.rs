@@ -1,4 +1,4 @@
-//! A run in full: its steps with their items, what waits and why, deadlines and what they have brought about.
+//! Shows a run in full: steps with their items, what waits and why, deadlines and their effects.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use crate::clock;
 use crate::failure::Failure;
 use crate::terminal::{Cell, DIM, OFF};
 
-/// More items of a step than anyone reads are counted.
+/// The most items of a step that are shown; the others are counted.
 const MOST_ITEMS: usize = 20;
 
 pub(super) fn show(run: &Value, out: &mut dyn Write) -> Result<(), Failure> {
@@ -68,7 +68,7 @@ fn head(run: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     )
 }
 
-/// Where a consumer's mutation stands, and who says so.
+/// The status of a consumer's mutation, and who reported it.
 fn mutation(mutation: &Value) -> Cell {
     let status = field(mutation, "status");
     match mutation["said_by"].as_str() {
@@ -82,7 +82,7 @@ fn overdue(value: &Value) -> Cell {
     Cell::styled(if is_overdue { "not done in time" } else { "" }, OFF)
 }
 
-/// A step, what undoes it, and its items.
+/// The rows of a step, its compensation, and its items.
 fn rows_of(step: &Value) -> Vec<Vec<Cell>> {
     let mut rows = vec![row(step, field(step, "id"), field(step, "type"))];
     rows.extend(earlier(step));
@@ -103,7 +103,7 @@ fn rows_of(step: &Value) -> Vec<Vec<Cell>> {
     rows
 }
 
-/// The attempts before the one that a step tells of.
+/// The rows of a step's earlier attempts.
 fn earlier(step: &Value) -> Vec<Vec<Cell>> {
     let attempts = shown::items(&step["earlier"]);
     let passed_over = attempts.len().saturating_sub(MOST_ITEMS);
@@ -142,7 +142,7 @@ fn row(part: &Value, name: String, kind: String) -> Vec<Cell> {
     ]
 }
 
-/// Why a part stands where it stands; what went wrong, if something did.
+/// The reason for the state of a part, or its error.
 pub(super) fn why(part: &Value) -> String {
     match part["reason"].as_str() {
         Some(reason) => reason.to_owned(),
@@ -155,12 +155,12 @@ pub(super) fn error(value: &Value) -> String {
     error["message"].as_str().map_or_else(|| plain(error), str::to_owned)
 }
 
-/// What a deadline belongs to.
+/// What a deadline belongs to: the run or a step.
 pub(super) fn of_what(alert: &Value) -> String {
     alert["step"].as_str().map_or_else(|| "the run".to_owned(), |step| format!("step {step}"))
 }
 
-/// What a deadline has brought about, in words.
+/// The effects of a deadline, in words.
 pub(super) fn brought_about(alert: &Value) -> String {
     let runs: Vec<String> = shown::items(&alert["started"]).iter().map(plain).collect();
     let mut told = Vec::new();

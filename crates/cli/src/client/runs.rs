@@ -1,4 +1,4 @@
-//! `punctual run …`.
+//! Runs `punctual run …`.
 
 use std::env;
 use std::io::Write;
@@ -14,7 +14,7 @@ use crate::clock;
 use crate::failure::Failure;
 use crate::terminal::{Cell, DIM};
 
-/// Runs the command.
+/// Runs `punctual run …`.
 pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let client = Client::from_environment()?;
     let Some(command) = &args.command else { return start(&client, args, out) };
@@ -69,7 +69,7 @@ fn start(client: &Client, args: &RunArgs, out: &mut dyn Write) -> Result<(), Fai
     Start { name, handler, payload, refuse_if_busy }.run(client, args.follow, args.json, out)
 }
 
-/// A workflow, or one of its handlers, that is started by hand.
+/// A workflow, or one of its handlers, to start by hand.
 pub(super) struct Start<'a> {
     pub(super) name: &'a str,
     pub(super) handler: Option<&'a str>,
@@ -107,7 +107,7 @@ impl Start<'_> {
     }
 }
 
-/// A run was created: its id, and its way if someone wants to see it.
+/// Prints the id of a new run, and follows the run if `watch` is set.
 pub(super) fn begun(
     client: &Client,
     run: &Value,
@@ -132,7 +132,7 @@ pub(super) fn begun(
     follow(client, &id, json, out)
 }
 
-/// What a run does after somebody has said something to it; one that has ended does nothing more.
+/// Prints what a run does after a request; a run that has ended does nothing more.
 fn after_a_word(run: &Value, does: &str, json: bool, out: &mut dyn Write) -> Result<(), Failure> {
     let has_ended = run["ended_at"].is_string();
     said(run, if has_ended { "has ended" } else { does }, json, out)
@@ -163,7 +163,7 @@ fn list(page: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     shown::more(out, page)
 }
 
-/// The workflow, and the handler if it is a run of one.
+/// The workflow, and the handler if the run belongs to one.
 fn workflow(run: &Value) -> String {
     match run["handler"].as_str() {
         Some(handler) => format!("{}/{handler}", field(run, "workflow")),

@@ -1,4 +1,4 @@
-//! From options to the fields of a schedule.
+//! Turns options into the fields of a schedule.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +7,7 @@ use crate::args::schedule::Fields;
 use crate::document::Document;
 use crate::failure::Failure;
 
-/// What was given: the file's fields, replaced by those of options.
+/// The fields of the file, overridden by those of the options.
 pub(super) fn fields(given: &Fields) -> Result<Map<String, Value>, Failure> {
     let mut fields = match &given.file {
         Some(path) => Document::read(path)?.parse::<Map<String, Value>>()?,

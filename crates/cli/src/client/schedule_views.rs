@@ -1,4 +1,4 @@
-//! Schedules and their occurrences, as people see them.
+//! Prints schedules and their occurrences.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::terminal::{Cell, DIM, NOTE, columns, duration};
 use crate::validate::counted;
 
-/// A page of schedules.
+/// Prints a page of schedules.
 pub(super) fn list(page: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     let rows = shown::items(page).iter().map(|schedule| {
         vec![
@@ -29,7 +29,7 @@ pub(super) fn list(page: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     shown::more(out, page)
 }
 
-/// One schedule.
+/// Prints one schedule.
 pub(super) fn show(schedule: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     let title = format!("schedule {}: {}", field(schedule, "id"), field(schedule, "name"));
     let counts = format!(
@@ -65,7 +65,7 @@ pub(super) fn show(schedule: &Value, out: &mut dyn Write) -> Result<(), Failure>
     Ok(())
 }
 
-/// How long something of a run may be performed; 0 is no limit.
+/// The timeout of its runs; 0 means no limit.
 fn timeout(schedule: &Value) -> Cell {
     match schedule["timeout_seconds"].as_i64() {
         None | Some(0) => Cell::plain(""),
@@ -73,7 +73,7 @@ fn timeout(schedule: &Value) -> Cell {
     }
 }
 
-/// One schedule in one line, after a change.
+/// Prints one schedule in one line, after a change.
 pub(super) fn line(schedule: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     let next = match schedule["next_run_at"].as_str() {
         Some(_) => format!(", next {}", time(schedule, "next_run_at").paint(0)),
@@ -85,7 +85,7 @@ pub(super) fn line(schedule: &Value, out: &mut dyn Write) -> Result<(), Failure>
     Ok(writeln!(out, "schedule {id} ({name}): {status}{lives_again}{next}")?)
 }
 
-/// How far away the next time is, or why there is none.
+/// The time until the next run, or why there is none.
 pub(super) fn coming(schedule: &Value) -> Cell {
     match schedule["workflow_paused"] == true && field(schedule, "status") == "active" {
         true => Cell::styled("workflow paused", NOTE),
@@ -97,7 +97,7 @@ fn workflow(schedule: &Value) -> String {
     field(schedule, "workflow")
 }
 
-/// Coming times.
+/// Prints the next times.
 pub(super) fn next(answer: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     let rows = shown::items(answer).iter().map(|due| {
         vec![
@@ -111,7 +111,7 @@ pub(super) fn next(answer: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     table(out, &["BY THE RULE", "HAPPENS", "", "", ""], rows.collect())
 }
 
-/// A page of the ledger.
+/// Prints a page of the ledger.
 pub(super) fn occurrences(page: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     let rows = shown::items(page).iter().map(|row| {
         vec![
@@ -126,7 +126,7 @@ pub(super) fn occurrences(page: &Value, out: &mut dyn Write) -> Result<(), Failu
     shown::more(out, page)
 }
 
-/// What an edit would change: fields and coming times before and after.
+/// Prints what an edit would change: fields and next times, before and after.
 pub(super) fn difference(answer: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     let changes = answer["changes"].as_object().into_iter().flatten();
     let rows: Vec<Vec<Cell>> = changes
@@ -157,7 +157,7 @@ pub(super) fn difference(answer: &Value, out: &mut dyn Write) -> Result<(), Fail
     table(out, &["TIMES BEFORE", "", "TIMES AFTER"], rows.collect())
 }
 
-/// What became of an override.
+/// Prints the result of an override.
 pub(super) fn overridden(answer: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     let at = time(answer, "nominal_at").paint(0);
     let what = if answer["skip"] == true {
@@ -172,7 +172,7 @@ pub(super) fn overridden(answer: &Value, out: &mut dyn Write) -> Result<(), Fail
     Ok(writeln!(out, "the occurrence of {at} {what}")?)
 }
 
-/// What will run, or would.
+/// Prints the occurrences that a backfill will run, or would.
 pub(super) fn backfilled(answer: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     let items = shown::items(answer);
     let rows = items.iter().map(|due| vec![time(due, "nominal_at")]);

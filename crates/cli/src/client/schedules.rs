@@ -1,4 +1,4 @@
-//! `punctual schedule …`.
+//! Runs `punctual schedule …`.
 
 use std::io::Write;
 
@@ -15,12 +15,12 @@ use crate::args::remote::{ScheduleArgs, ScheduleCommand};
 use crate::args::schedule::Id;
 use crate::failure::Failure;
 
-/// Pages of 200 that are looked through for a name.
+/// The most pages, of 200 schedules each, that are searched for a name.
 const PAGES: usize = 50;
-/// Schedules of one name that are told.
+/// The most schedules of one name that a message lists.
 const TOLD: usize = 10;
 
-/// Runs the command.
+/// Runs `punctual schedule …`.
 pub(crate) fn run(args: &ScheduleArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let asking = Asking { client: Client::from_environment()?, json: args.json };
     match &args.command {
@@ -74,14 +74,14 @@ pub(crate) fn run(args: &ScheduleArgs, out: &mut dyn Write) -> Result<(), Failur
     }
 }
 
-/// The id of the schedule that someone named: by its id, by its name, or as `workflow/name` where several workflows
-/// have a schedule of that name.
+/// The id of the schedule with this id or name, or with the name `workflow/name` where several
+/// workflows have a schedule of that name.
 pub(super) fn find(client: &Client, named: &str) -> Result<String, Failure> {
     if !named.is_empty() && named.bytes().all(|byte| byte.is_ascii_digit()) {
         return Ok(named.to_owned());
     }
     let mut found = with_name(client, named)?;
-    // A schedule of a trigger has a slash in its own name.
+    // The name of a trigger's schedule itself contains a slash.
     if let Some((workflow, name)) = named.split_once('/') {
         let mut of_workflow = with_name(client, name)?;
         of_workflow.retain(|schedule| schedule["workflow"] == workflow);
@@ -96,9 +96,9 @@ pub(super) fn find(client: &Client, named: &str) -> Result<String, Failure> {
     }
 }
 
-/// All schedules of exactly this name.
+/// All schedules with exactly this name.
 fn with_name(client: &Client, name: &str) -> Result<Vec<Value>, Failure> {
-    // Words in names are searched by their beginnings: no sign in it may lead away.
+    // The API searches names by the beginnings of their words, so the punctuation is removed.
     let words: Vec<&str> =
         name.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
     let query = Some(words.join(" ")).filter(|words| !words.is_empty());
@@ -117,14 +117,14 @@ fn with_name(client: &Client, name: &str) -> Result<Vec<Value>, Failure> {
     Ok(found)
 }
 
-/// Says how each of several schedules of one name can be named.
+/// Lists how each of several schedules of one name can be referred to.
 fn which_one(client: &Client, named: &str, several: &[Value]) -> Result<String, Failure> {
     let mut told = format!("several schedules are named {named}");
     for schedule in several.iter().take(TOLD) {
         let (id, workflow) = (field(schedule, "id"), field(schedule, "workflow"));
         let others = several.iter().filter(|other| other["workflow"] == schedule["workflow"]);
         let longer = format!("{workflow}/{}", field(schedule, "name"));
-        // The schedule of a trigger may have just that name.
+        // A trigger's schedule may have exactly that name.
         let other_name = match others.count() {
             1 if with_name(client, &longer)?.is_empty() => format!(" or {longer}"),
             _ => String::new(),

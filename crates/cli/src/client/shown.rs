@@ -1,4 +1,4 @@
-//! A node's answers, for people and for programs.
+//! Formats a node's responses as text or JSON.
 
 use std::io::Write;
 
@@ -12,18 +12,18 @@ use crate::terminal::{BOLD, Cell, DIM, NOTE, OFF, columns, duration};
 
 const GOOD: Style = AnsiColor::Green.on_default();
 
-/// The answer as it came.
+/// Prints the response unchanged.
 pub(super) fn json(out: &mut dyn Write, value: &Value) -> Result<(), Failure> {
     serde_json::to_writer_pretty(&mut *out, value).map_err(std::io::Error::from)?;
     Ok(writeln!(out)?)
 }
 
-/// A field as text; nothing if it is not there.
+/// A field as text; empty if it is missing.
 pub(super) fn field(value: &Value, name: &str) -> String {
     plain(&value[name])
 }
 
-/// A value as text.
+/// A JSON value as text; null is empty.
 pub(super) fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -32,13 +32,13 @@ pub(super) fn plain(value: &Value) -> String {
     }
 }
 
-/// The items of a list.
+/// The items of a list, or of a page.
 pub(super) fn items(value: &Value) -> &[Value] {
     let list = value.as_array().or_else(|| value["items"].as_array());
     list.map_or(&[], Vec::as_slice)
 }
 
-/// A time as it is read: `2026-11-15 09:00:00 -05:00`.
+/// A time for people to read: `2026-11-15 09:00:00 -05:00`.
 pub(super) fn time(value: &Value, name: &str) -> Cell {
     let text = field(value, name);
     let Some((date, rest)) = text.split_once('T') else { return Cell::plain(text) };
@@ -49,7 +49,7 @@ pub(super) fn time(value: &Value, name: &str) -> Cell {
     Cell::plain(format!("{date} {clock}{space}{offset}"))
 }
 
-/// A time as a distance from now: `in 5m`, `12s ago`.
+/// A time relative to now: `in 5m`, `12s ago`.
 pub(super) fn distance(value: &Value, name: &str, now: Timestamp) -> Cell {
     let Some(at) = instant(&value[name]) else { return Cell::plain("") };
     let ahead = at.duration_since(now);
@@ -67,12 +67,12 @@ pub(super) fn took(value: &Value, now: Timestamp) -> Cell {
     Cell::plain(duration(to.duration_since(from)))
 }
 
-/// An instant.
+/// Parses a value as an instant.
 pub(super) fn instant(value: &Value) -> Option<Timestamp> {
     value.as_str()?.parse().ok()
 }
 
-/// A status or an outcome, in the colour it deserves.
+/// A status or an outcome, in a colour that says whether it is good.
 pub(super) fn state(text: &str) -> Cell {
     let style = match text {
         "succeeded" | "started" | "active" | "published" | "consumed" | "applied" => GOOD,
@@ -83,7 +83,7 @@ pub(super) fn state(text: &str) -> Cell {
     Cell::styled(text, style)
 }
 
-/// A table with headings.
+/// Prints a table with headings.
 pub(super) fn table(
     out: &mut dyn Write,
     headings: &[&str],
@@ -95,7 +95,7 @@ pub(super) fn table(
     Ok(write!(out, "{}", columns(&all))?)
 }
 
-/// What is left of a list.
+/// Prints how many entries are left and the cursor of the next page.
 pub(super) fn more(out: &mut dyn Write, page: &Value) -> Result<(), Failure> {
     if let Some(cursor) = page["next_cursor"].as_str() {
         let shown = items(page).len();
@@ -105,7 +105,7 @@ pub(super) fn more(out: &mut dyn Write, page: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Names and values below each other; those without a value are left out.
+/// Prints names and values below each other, leaving out empty values.
 pub(super) fn sheet(
     out: &mut dyn Write,
     title: &str,
@@ -120,12 +120,12 @@ pub(super) fn sheet(
     Ok(write!(out, "{}", columns(&rows))?)
 }
 
-/// A JSON value that someone typed.
+/// Parses a JSON value from the command line.
 pub(super) fn typed_json(option: &str, text: &str) -> Result<Value, Failure> {
     serde_json::from_str(text).map_err(|error| not_json(option, text, &error))
 }
 
-/// The same, as it was typed: numbers are not read and written again.
+/// Like [`typed_json`], but keeps the text unchanged, because parsing would alter large numbers.
 pub(super) fn typed_raw(option: &str, text: &str) -> Result<Box<RawValue>, Failure> {
     serde_json::from_str(text).map_err(|error| not_json(option, text, &error))
 }

@@ -1,4 +1,4 @@
-//! `punctual topic …`.
+//! Runs `punctual topic …`.
 
 use std::env;
 use std::io::{Read as _, Write};
@@ -14,12 +14,12 @@ use crate::clock;
 use crate::failure::Failure;
 use crate::terminal::{Cell, DIM};
 
-/// The most that a node takes at once.
+/// The largest request that a node accepts.
 const LARGEST_FILE: u64 = 16 << 20;
-/// More of a payload than a line holds.
+/// How much of a payload is shown in a line.
 const SHOWN: usize = 60;
 
-/// Runs the command.
+/// Runs `punctual topic …`.
 pub(crate) fn run(args: &TopicArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let client = Client::from_environment()?;
     match &args.command {
@@ -84,11 +84,11 @@ fn list(page: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     shown::more(out, page)
 }
 
-/// What is shown of a topic in a line.
+/// The columns of a topic in a table.
 pub(super) const HEADINGS: [&str; 7] =
     ["TOPIC", "OF", "PENDING", "RESERVED", "CONSUMED", "SKIPPED", "OLDEST PENDING"];
 
-/// A topic in a line.
+/// A topic as a row of a table.
 pub(super) fn row(topic: &Value) -> Vec<Cell> {
     let count = |name: &str| Cell::plain(field(topic, name));
     vec![
@@ -190,7 +190,7 @@ fn publish(
     Ok(writeln!(out, "{published} published, {replaced} replaced in {}", which.topic)?)
 }
 
-/// One event as JSON. What was typed as its payload is sent as it is.
+/// One event as JSON, with its payload unchanged.
 fn one(
     id: &str,
     title: Option<&str>,
@@ -202,7 +202,7 @@ fn one(
     Ok(format!(r#"{{"message_id":{id},"title":{title},"causes":{causes},"payload":{payload}}}"#))
 }
 
-/// All events of a file: one JSON value, or one on each line.
+/// Reads all events of a file: one JSON value, or one on each line.
 fn events_of(file: &Path) -> Result<String, Failure> {
     let name = file.display();
     let fail = |error: std::io::Error| Failure::Environment(format!("{name}: {error}"));

@@ -1,4 +1,5 @@
-//! `punctual workflow versions` and `diff`: what was saved, what is live, and what has changed between two.
+//! `punctual workflow versions` and `diff`: lists versions and shows the changes between two of
+//! them.
 
 use std::io::Write;
 
@@ -11,10 +12,10 @@ use crate::args::remote::PageArgs;
 use crate::failure::Failure;
 use crate::terminal::{ADDED, Cell, DIM, OFF};
 
-/// Lines around a change.
+/// Unchanged lines shown around a change.
 const AROUND: usize = 3;
 
-/// The versions of a workflow, newest first.
+/// Lists the versions of a workflow, newest first.
 pub(super) fn list(
     client: &Client,
     name: &str,
@@ -42,8 +43,8 @@ pub(super) fn list(
     shown::more(out, &page)
 }
 
-/// What has changed from one revision to another: by default from the live one to the newest, or, if that is live, from
-/// the one before it.
+/// Shows the changes from one revision to another. The default is from the live one to the newest;
+/// if the newest is live, from the one before it.
 pub(super) fn diff(
     client: &Client,
     name: &str,

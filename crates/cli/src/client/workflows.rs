@@ -1,4 +1,4 @@
-//! `punctual workflow …`.
+//! Runs `punctual workflow …`.
 
 use std::io::Write;
 
@@ -13,7 +13,7 @@ use crate::document::Document;
 use crate::failure::Failure;
 use crate::terminal::{Cell, DIM};
 
-/// Runs the command.
+/// Runs `punctual workflow …`.
 pub(crate) fn run(args: &WorkflowArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let client = Client::from_environment()?;
     let verb = |name: &str, verb: &str, out: &mut dyn Write| {
@@ -136,7 +136,8 @@ fn list(page: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     shown::more(out, page)
 }
 
-/// An archived workflow starts nothing, paused or not.
+/// The status of a workflow. Archived takes precedence over paused, because an archived workflow
+/// starts nothing anyway.
 fn status(workflow: &Value) -> Cell {
     let is_paused = workflow["paused"] == true && workflow["status"] != "archived";
     if is_paused { state("paused") } else { state(&field(workflow, "status")) }

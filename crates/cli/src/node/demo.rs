@@ -1,4 +1,4 @@
-//! `punctual demo`: a node with examples, and what happens told in sentences.
+//! `punctual demo`: runs a node with examples, and prints what happens in sentences.
 
 use std::io::{IsTerminal as _, Write};
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use crate::scripts::scripts;
 use crate::supervisor::supervisor;
 use crate::terminal::{BOLD, Cell, DIM, columns, duration};
 
-/// Where nobody watches, the demo ends after this: enough to see each example at work.
+/// Without a terminal, the demo ends after this time: enough to see each example at work.
 const UNWATCHED_SECONDS: u64 = 12;
-/// Times of the report that are shown.
+/// How many times of the report's schedule are shown.
 const REPORTS: usize = 3;
 
-/// Runs the command.
+/// Runs `punctual demo`.
 pub(crate) fn run(args: &DemoArgs, zones: Zones, out: &mut dyn Write) -> Result<(), Failure> {
     logging::start(LogForm::Text, "warn", Arc::default())?;
     let folder = tempfile::tempdir()?;
@@ -98,7 +98,7 @@ async fn greet(
         let plan =
             schedule.declared.plan(&rules, schedule.progress.anchor, &schedule.id.to_string());
         let words = plan.map(|plan| plan.timing.words()).unwrap_or_default();
-        // Where an interval begins matters to nobody here.
+        // The start of an interval does not matter here.
         let words = words.split(" from ").next().unwrap_or_default();
         rows.push(vec![
             Cell::plain(schedule.declared.name.clone()),

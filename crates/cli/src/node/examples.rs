@@ -1,4 +1,4 @@
-//! What `punctual demo` runs.
+//! The example workflows of `punctual demo`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ const TEXTS: [&str; 4] = [
     include_str!("examples/slow.yaml"),
     include_str!("examples/report.yaml"),
 ];
-/// Where the examples' own folder is named.
+/// A placeholder in the examples for the folder that they write to.
 const FOLDER: &str = "FOLDER";
 
-/// The examples; what they leave behind goes into `folder`.
+/// The definitions of the examples. The examples write their files to `folder`.
 pub(super) fn definitions(folder: &Path, rules: &Rules) -> Result<Vec<Checked>, Failure> {
     let folder = serde_json::Value::from(folder.display().to_string()).to_string();
     let context =

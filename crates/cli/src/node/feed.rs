@@ -1,4 +1,4 @@
-//! What happens on a node, in sentences.
+//! Prints what happens on a node, in sentences.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Write;
@@ -17,15 +17,15 @@ use crate::clock;
 use crate::failure::Failure;
 use crate::terminal::{BOLD, DIM, NOTE, OFF, duration};
 
-/// Tells what happens.
+/// Prints a sentence for each notice.
 pub(super) struct Feed {
     store: Arc<Sqlite>,
     started: Timestamp,
     url: String,
     names: HashMap<ScheduleId, String>,
-    /// Runs that were told of.
+    /// Runs whose start was already printed.
     begun: HashSet<RunId>,
-    /// How often each outcome and each ending was seen, by name.
+    /// How often each outcome and each ending occurred, by name.
     counts: BTreeMap<&'static str, u64>,
     has_explained: bool,
 }
@@ -43,7 +43,7 @@ impl Feed {
         }
     }
 
-    /// Tells everything until the node stops.
+    /// Prints notices until the node stops.
     pub(super) async fn tell(
         &mut self,
         mut notices: Receiver<Arc<[Notice]>>,
@@ -68,7 +68,7 @@ impl Feed {
             Notice::Occurrence { schedule, n, outcome, count } => {
                 *self.counts.entry(outcome.name()).or_default() += count;
                 match outcome {
-                    // Its run tells the rest.
+                    // The run's own notices say the rest.
                     Outcome::Started | Outcome::Moved => Ok(()),
                     other => self.tell_outcome(*schedule, *n, *other, out).await,
                 }
@@ -120,7 +120,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Once is enough: how anyone gets the same answer.
+    /// Prints, once, the command that gives the same explanation.
     fn explain(
         &self,
         name: &str,
@@ -178,7 +178,7 @@ impl Feed {
         Ok(writeln!(out, "  {DIM}{since:>5.1}s{DIM:#}  {sentence}")?)
     }
 
-    /// What was seen, in one sentence.
+    /// Prints a summary in one sentence.
     pub(super) fn sum_up(&self, now: Timestamp, out: &mut dyn Write) -> Result<(), Failure> {
         let count = |name: &str| self.counts.get(name).copied().unwrap_or(0);
         let time = duration(now.duration_since(self.started));
@@ -198,7 +198,7 @@ impl Feed {
     }
 }
 
-/// What a run's status means, for those that say something.
+/// The sentence for a run's status, if the status deserves one.
 fn sentence(detail: &RunDetail, status: RunStatus, is_new: bool) -> Option<String> {
     let (run, name) = (&detail.view.run, &detail.view.workflow_name);
     match status {

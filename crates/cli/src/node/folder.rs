@@ -1,4 +1,4 @@
-//! The node's own definitions.
+//! Reads the node's own folder of definitions, and finds workflows whose file is gone.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -19,23 +19,24 @@ use crate::failure::Failure;
 use crate::scripts::source_by;
 use crate::validate::{is_definition, placed};
 
-/// Revisions of each workflow that are looked through for earlier versions of its file. What began before them has
-/// long ended, or is refused until it is tried again with the live one.
+/// How many revisions of each workflow are searched for earlier versions of its file. Runs of older
+/// revisions have long ended, or are refused until they are retried with the live revision.
 const EARLIER: usize = 50;
-/// Workflows that are read at a time.
+/// How many workflows one query returns.
 const LISTED: usize = 100;
 
-/// What a folder has: definitions that are right, and what is wrong with other files.
+/// The contents of a folder: valid definitions, and the mistakes in other files.
 #[derive(Default)]
 pub(super) struct Found {
-    /// Each may be published.
+    /// Valid definitions, ready to be published.
     pub(super) checked: Vec<Checked>,
-    /// For each file that has no definition, all that is wrong with it, with places.
+    /// For each file without a valid definition, all its mistakes with their positions.
     pub(super) wrong: Vec<String>,
 }
 
 impl Found {
-    /// Says which files are passed over, and why. What was published from them before stays live.
+    /// Logs which files are skipped, and why. The version last published from such a file stays
+    /// live.
     pub(super) fn tell_wrong(&self) {
         for flaws in &self.wrong {
             tracing::error!(
@@ -45,7 +46,8 @@ impl Found {
     }
 }
 
-/// Reads the definitions of a folder. A file that is wrong keeps no other from being read.
+/// Reads the definitions of a folder. A file with mistakes does not keep other files from being
+/// read.
 pub(super) async fn definitions(
     dir: &Path,
     rules: &Rules,
@@ -83,12 +85,13 @@ pub(super) async fn definitions(
     Ok(found)
 }
 
-/// What a folder is called in the store: its whole path, so that other folders are not taken for it.
+/// The folder's name in the store: its full path, so that it is not confused with another folder.
 pub(super) fn name(dir: &Path) -> String {
     dir.canonicalize().unwrap_or_else(|_| dir.to_owned()).display().to_string()
 }
 
-/// What was published from the folder in earlier lives of a node: runs end on the version they began with.
+/// The definitions that earlier starts of a node published from the folder. Runs end on the version
+/// they began with.
 pub(super) async fn earlier(
     store: &dyn Store,
     folder: &str,
@@ -124,8 +127,9 @@ async fn published(store: &dyn Store, folder: &str) -> Result<Vec<WorkflowView>,
     }
 }
 
-/// Says which workflows were published from the folder and have no file in it any more, and archives them if asked.
-/// While a file is wrong nobody knows which workflow it is of, and nothing is archived.
+/// Logs which workflows were published from the folder and no longer have a file in it, and
+/// archives them if `prune` is set. Nothing is archived while a file has mistakes, because its
+/// workflow is unknown.
 pub(super) async fn tell_gone(
     hub: &Arc<Hub>,
     folder: &str,
@@ -164,7 +168,7 @@ pub(super) async fn tell_gone(
     Ok(())
 }
 
-/// In the order of their names.
+/// The definition files, sorted by name.
 fn files(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     let fail = |error: std::io::Error| {
         Failure::Environment(format!(
@@ -188,7 +192,7 @@ fn check(source: &Source<'_>, name: &str, rules: &Rules) -> Result<Definition, V
     let context = ReadContext { zones: rules.zones(), now: clock::now(), known_calendar: &find };
     let (definition, warnings) = source.read(&context)?;
     for warning in warnings {
-        // What concerns the whole, or a script, has no place in the text.
+        // A warning about the whole definition, or about a script, has no position in the text.
         let file = match warning.line {
             0 => name.to_owned(),
             line => format!("{name}:{line}:{}", warning.column),

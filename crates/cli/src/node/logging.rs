@@ -1,4 +1,4 @@
-//! The log: structured lines on standard error.
+//! Sets up the log: structured lines on standard error.
 
 use std::env;
 use std::io::{self, IsTerminal as _, Write};
@@ -13,7 +13,8 @@ use crate::failure::Failure;
 
 const VARIABLE: &str = "PUNCTUAL_LOG";
 
-/// Standard error, without secrets: whatever writes a line, ours or a library, and at whatever level.
+/// A writer to standard error that masks secrets, whichever code or library logs, and at whatever
+/// level.
 struct Lines {
     secrets: Arc<Secrets>,
 }
@@ -29,7 +30,7 @@ impl<'a> MakeWriter<'a> for Lines {
 struct Line<'a>(&'a Secrets);
 
 impl Write for Line<'_> {
-    /// Takes a line as a whole, as it is given.
+    /// Each call receives one whole line.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(line);
         io::stderr().lock().write_all(self.0.mask(&text).as_bytes())?;
@@ -41,13 +42,13 @@ impl Write for Line<'_> {
     }
 }
 
-/// What of the environment is secret and has no name for templates: the token that callers show to the node, and what
-/// calls to webhooks are signed with.
+/// Secrets of the environment that templates cannot name: the token that callers present to the
+/// node, and the keys that sign webhooks.
 pub(crate) fn own_secrets() -> impl Iterator<Item = String> {
     ["PUNCTUAL_TOKEN", "PUNCTUAL_WEBHOOK_SECRET"].into_iter().filter_map(|name| env::var(name).ok())
 }
 
-/// Starts logging; `level` is used where the environment says nothing. No line has one of the secrets in it.
+/// Starts logging, with secrets masked in every line. `level` applies if the environment sets none.
 pub(crate) fn start(form: LogForm, level: &str, secrets: Arc<Secrets>) -> Result<(), Failure> {
     let wanted = env::var(VARIABLE).unwrap_or_else(|_| level.to_owned());
     let filter = EnvFilter::builder().parse(&wanted).map_err(|error| {

@@ -1,4 +1,4 @@
-//! Commands that are a node themselves.
+//! Commands that run a node: `serve` and `demo`.
 
 mod demo;
 mod examples;
@@ -21,15 +21,15 @@ use tokio::runtime::Runtime;
 
 use crate::failure::Failure;
 
-/// A definition with its text.
+/// A valid definition with its text.
 #[derive(Clone)]
 struct Checked {
     source: String,
     definition: Arc<Definition>,
 }
 
-/// Makes definitions live, and tells which of them are new or changed. One that is refused keeps no other from being
-/// published; what was refused is told in the end.
+/// Makes definitions live, and logs which of them are new or changed. A definition that is refused
+/// does not keep others from being published; the result reports all refusals.
 async fn publish(
     hub: &Arc<Hub>,
     definitions: Vec<Checked>,
@@ -65,7 +65,7 @@ async fn publish_one(
     Ok(())
 }
 
-/// These may run commands.
+/// Marks these definitions as trusted: their steps may run commands.
 fn trusting(definitions: &[Checked]) -> Trusted {
     let trusted = Trusted::default();
     trusted.add(definitions.iter().map(|checked| checked.definition.clone()));

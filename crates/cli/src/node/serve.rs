@@ -1,4 +1,4 @@
-//! `punctual serve`: a node, from its start to its stop.
+//! `punctual serve`: runs a node, from its start to its stop.
 
 use std::env;
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -25,11 +25,11 @@ use crate::place::{Place, lease};
 use crate::scripts::scripts;
 use crate::supervisor::supervisor;
 
-/// What is logged unless the environment says otherwise. The driver tells once that the database is gone,
-/// its connections need not.
+/// The default log filter. The driver logs once that the database is unreachable; the connection
+/// pool need not repeat it.
 const QUIET: &str = "info,deadpool.postgres=error";
 
-/// Runs the command. Why it does not start is told without secrets.
+/// Runs the command. A failure to start is reported with its secrets masked.
 pub(crate) fn run(args: &ServeArgs, zones: Zones) -> Result<(), Failure> {
     let secrets = Secrets::read(args.secrets.as_deref(), env::vars_os())
         .and_then(|secrets| secrets.with_own(logging::own_secrets().chain(given_secrets(args))))
@@ -38,12 +38,13 @@ pub(crate) fn run(args: &ServeArgs, zones: Zones) -> Result<(), Failure> {
     serve(args, zones, secrets.clone()).map_err(|failure| failure.masked(&secrets))
 }
 
-/// What is secret in the addresses that the node was given: who knows the URL of a channel may write to it, and agents and
-/// collectors may have a password or a key in theirs.
+/// The secrets in the addresses that the node was given. Anyone who knows the URL of a channel may
+/// post to it, and the URLs of agents and collectors may contain a password or key.
 fn given_secrets(args: &ServeArgs) -> impl Iterator<Item = String> {
     let channels = args.on_failure.iter().chain(&args.on_recovery);
     let channels = channels.filter_map(|text| text.trim().split_once(':'));
-    // A kind that is misspelt is refused with the whole text.
+    // A channel with a misspelt kind is included too, because the error message quotes its whole
+    // text.
     let channels = channels.filter(|(_, to)| to.contains("://"));
     let agents =
         args.agents.iter().map(|text| text.split_once('=').map_or(&**text, |(_, url)| url));
@@ -132,7 +133,8 @@ fn serve(args: &ServeArgs, zones: Zones, secrets: Arc<Secrets>) -> Result<(), Fa
             };
             let changed = tokio::select! {
                 signal = signals.next() => break signal,
-                // Nothing can be handed back or stored: the next life takes over what went on.
+                // The store is gone: nothing can be stored or handed over. The next start takes
+                // over the unfinished attempts.
                 why = &mut gone => return Err(Failure::Environment(why)),
                 changed = changed => changed,
             };
@@ -150,7 +152,7 @@ fn serve(args: &ServeArgs, zones: Zones, secrets: Arc<Secrets>) -> Result<(), Fa
         tracing::info!("stopped");
         Ok(())
     });
-    // What still goes on does not hold up the end of a node that has failed.
+    // Work that is still running does not delay the exit of a node that has failed.
     runtime.shutdown_background();
     ended
 }
@@ -179,7 +181,7 @@ impl OwnFolder {
         Ok(OwnFolder { name, found, trusted, prune })
     }
 
-    /// What has changed while no node ran goes live before anything that was missed runs.
+    /// Publishes changes that were made while no node ran, before any missed occurrence runs.
     fn publishing(self) -> BeforeDriving {
         Box::new(move |hub| {
             Box::pin(async move {
@@ -195,11 +197,11 @@ impl OwnFolder {
     }
 }
 
-/// Whose tasks this node posts.
+/// The agents whose tasks this node posts.
 fn agents(texts: &[String]) -> Result<Vec<Agent>, Failure> {
     let mut agents: Vec<Agent> = Vec::new();
     for text in texts {
-        // The URL may have a password in it.
+        // The URL may contain a password, so messages do not show it.
         let name = match text.split_once('=') {
             Some((name, _)) => name,
             None if text.contains("://") => "…",
@@ -216,7 +218,7 @@ fn agents(texts: &[String]) -> Result<Vec<Agent>, Failure> {
     Ok(agents)
 }
 
-/// Where spans go; the headers are in the environment, because they may hold keys.
+/// Where traces are sent. The headers come from the environment, because they may contain keys.
 fn traces(endpoint: Option<&str>) -> Result<Option<TraceTarget>, Failure> {
     let Some(endpoint) = endpoint.filter(|url| !url.trim().is_empty()) else { return Ok(None) };
     let (headers, service) =
@@ -225,7 +227,8 @@ fn traces(endpoint: Option<&str>) -> Result<Option<TraceTarget>, Failure> {
     target.map(Some).map_err(|error| Failure::Mistake(format!("--otlp: {error}")))
 }
 
-/// How people are told something, from the environment: it holds passwords.
+/// How the node notifies people. The settings come from the environment, because they contain
+/// passwords.
 pub(crate) fn telling(args: &ServeArgs) -> Result<Telling, Failure> {
     let set = |name: &str| env::var(name).ok().filter(|text| !text.trim().is_empty());
     let keys = set("PUNCTUAL_WEBHOOK_SECRET").map(|text| {
@@ -249,7 +252,7 @@ pub(crate) fn telling(args: &ServeArgs) -> Result<Telling, Failure> {
     })
 }
 
-/// What happens when something fails, or succeeds again, of options.
+/// Parses the actions of `--on-failure` or `--on-recovery`.
 fn actions(option: &str, texts: &[String]) -> Result<Vec<IncidentAction>, Failure> {
     let texts = texts.iter().map(|text| text.trim()).filter(|text| !text.is_empty());
     let read = |text: &str| {
@@ -259,14 +262,14 @@ fn actions(option: &str, texts: &[String]) -> Result<Vec<IncidentAction>, Failur
     texts.map(read).collect()
 }
 
-/// No two processes that run at the same time share it.
+/// The default name of a node or worker. No two processes that run at the same time share it.
 pub(crate) fn own_name() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = if host.trim().is_empty() { "punctual" } else { host.trim() };
     format!("{host}-{}", std::process::id())
 }
 
-/// Commands of a node that was killed end before others begin.
+/// Ends the commands that a killed node left running, before new ones start.
 fn end_orphans(dir: &Path) -> Result<(), Failure> {
     match runners::end_orphans(dir) {
         Ok(0) => Ok(()),
@@ -278,8 +281,8 @@ fn end_orphans(dir: &Path) -> Result<(), Failure> {
     }
 }
 
-/// What scripts cannot do here, and what a node that is root could. Scripts that cannot be evaluated are told with the
-/// first of them.
+/// Logs how far scripts are confined, and a warning if the node runs as root. If scripts cannot be
+/// evaluated at all, the first script reports that.
 async fn tell_confinement(scripts: &Scripts) {
     if rustix::process::geteuid().is_root() {
         tracing::warn!(
@@ -302,7 +305,7 @@ async fn tell_confinement(scripts: &Scripts) {
     }
 }
 
-/// The node's own token. Whoever guesses it may do everything.
+/// The node's own token. It is checked for strength, because whoever guesses it may do everything.
 fn own_token() -> Result<Option<String>, Failure> {
     let token = env::var("PUNCTUAL_TOKEN").ok().filter(|token| !token.is_empty());
     match token.as_deref().map(str::trim).and_then(server::token_weakness) {

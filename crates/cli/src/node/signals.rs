@@ -4,7 +4,7 @@ use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Exit code after a second signal: as a shell would say it of Ctrl-C.
+/// Exit code after a second signal: the one that shells report for Ctrl-C.
 const INTERRUPTED: i32 = 130;
 
 /// Ctrl-C and SIGTERM.
@@ -14,7 +14,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// From now on these signals do not end the process by themselves.
+    /// Installs the handlers. From now on these signals no longer end the process by themselves.
     pub(crate) fn new() -> io::Result<Signals> {
         Ok(Signals {
             interrupt: signal(SignalKind::interrupt())?,
@@ -22,7 +22,7 @@ impl Signals {
         })
     }
 
-    /// Returns at the next signal, with its name.
+    /// Waits for the next signal and returns its name.
     pub(crate) async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.interrupt.recv() => "SIGINT",
@@ -30,7 +30,7 @@ impl Signals {
         }
     }
 
-    /// The next signal ends the process at once.
+    /// Lets the next signal end the process at once.
     pub(crate) fn force(mut self) {
         tokio::spawn(async move {
             let name = self.next().await;

@@ -1,4 +1,4 @@
-//! `serve DIR --watch`: definitions that change are published, and those that are wrong are told.
+//! `serve DIR --watch`: publishes definitions that change, and logs those with mistakes.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,13 +16,13 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::{Checked, folder, publish};
 use crate::failure::Failure;
 
-/// Editors write a file in several goes.
+/// How long the folder must stay unchanged: editors write a file in several steps.
 const SETTLED: Duration = Duration::from_millis(200);
 
-/// A folder, and what was published from it.
+/// A watched folder, and the definitions that were published from it.
 pub(super) struct Watch {
     folder: PathBuf,
-    /// What the folder is called in the store.
+    /// The folder's name in the store.
     name: String,
     /// Whether workflows whose file is gone are archived.
     prune: bool,
@@ -32,7 +32,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// What changes from now on is noticed.
+    /// Starts watching: changes from now on are noticed.
     pub(super) fn new(
         dir: &Path,
         checked: &[Checked],
@@ -57,14 +57,15 @@ impl Watch {
         Ok(Watch { folder, name, prune, changes, published, scripts })
     }
 
-    /// Returns when something has changed, and no more for a moment; nothing if the folder is watched no more.
+    /// Returns when something has changed and the folder has settled; `None` if it can no longer be
+    /// watched.
     pub(super) async fn changed(&mut self) -> Option<()> {
         self.changes.recv().await?;
         while let Ok(Some(())) = tokio::time::timeout(SETTLED, self.changes.recv()).await {}
         Some(())
     }
 
-    /// Publishes what is new or changed. Files that are wrong are told, and passed over.
+    /// Publishes new and changed definitions. Files with mistakes are logged and skipped.
     pub(super) async fn publish(&mut self, hub: &Arc<Hub>, trusted: &Trusted) {
         let rules = hub.store().rules();
         let found = match folder::definitions(&self.folder, &rules, &self.scripts).await {
@@ -99,7 +100,7 @@ impl Watch {
     }
 }
 
-/// What has changed does not matter: the folder is read again as a whole.
+/// Reports each change without details, because the whole folder is read again.
 fn tell_changes(watched: &OwnedFd, tell: &UnboundedSender<()>) {
     let mut buffer = [0; 4_096];
     loop {

@@ -1,4 +1,4 @@
-//! An attempt as a run of the command, and how that ended as a report.
+//! Runs the worker's command for an attempt, and turns its end into a report.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -14,10 +14,10 @@ use super::protocol::{Attempt, Report};
 use crate::failure::Failure;
 use crate::supervisor::supervisor;
 
-/// More than a node takes unless it is told to: it says itself what is too much.
+/// Larger than the default limit of a node, which reports itself when an output is too large.
 const MOST_OUTPUT: u64 = 1 << 20;
 
-/// The command that does the work.
+/// The command that performs attempts.
 pub(super) struct Program {
     command: Vec<String>,
     environment: BTreeMap<String, String>,
@@ -25,7 +25,7 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// With the environment of this process.
+    /// The command inherits the environment of this process.
     pub(super) fn new(command: &[String]) -> Result<Program, Failure> {
         let mut environment = BTreeMap::new();
         for (name, value) in env::vars_os() {
@@ -43,7 +43,7 @@ impl Program {
         Ok(Program { command: command.to_vec(), environment, runners })
     }
 
-    /// Runs the command once, until it ends, its time is over, or `cancel` is cancelled.
+    /// Runs the command once, until it ends, exceeds its timeout, or `cancel` is cancelled.
     pub(super) async fn run(&self, attempt: &Attempt, cancel: CancellationToken) -> Report {
         report(self.runners.perform(self.work(attempt), cancel).await)
     }
@@ -93,8 +93,9 @@ fn report(ended: Ended) -> Report {
     }
 }
 
-/// What the command wrote: JSON as it is, or else a text without the line breaks at its end. It has done its work
-/// however much it wrote: of too much the beginning is sent, and that it is one.
+/// The report for a command that succeeded. Its output is JSON if it parses as such, and otherwise
+/// text without trailing line breaks. Too long an output is no failure: its beginning is sent,
+/// marked as truncated.
 fn completed(output: &Value) -> Report {
     if output["stdout_truncated"] == true {
         let cut = json!({

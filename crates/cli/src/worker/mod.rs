@@ -1,4 +1,4 @@
-//! `punctual worker`: a command that does the attempts of queues.
+//! `punctual worker`: runs a command for each attempt of the given queues.
 
 mod command;
 mod protocol;
@@ -19,13 +19,15 @@ use crate::node::{logging, own_name, runtime};
 use command::Program;
 use protocol::{Attempt, Node, Report, Unanswered};
 
-/// Between claims that a node answers with nothing: one that does not wait is not pestered.
+/// Pause between claims that a node answers with nothing, in case the node does not hold such
+/// claims open.
 const PAUSE: Duration = Duration::from_millis(200);
-/// After the first question that nobody answered; twice as long after each more.
+/// Pause after the first request without an answer. The pause doubles with each further one, up to
+/// [`LONGEST_WAIT`].
 const SHORTEST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
-/// Runs the command.
+/// Runs `punctual worker`.
 pub(crate) fn run(args: &WorkerArgs) -> Result<(), Failure> {
     let line = Line::from_environment()?;
     let secrets = Secrets::default().with_own(logging::own_secrets());
@@ -39,7 +41,7 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<(), Failure> {
         places: Arc::new(Semaphore::new(args.concurrency as usize)),
         going_on: TaskTracker::new(),
     });
-    // Dropped when all is over: what then still goes on is killed with it.
+    // The runtime is dropped at the end, and attempts that still run are killed with it.
     let runtime = runtime()?;
     runtime.block_on(async {
         let mut signals = Signals::new()?;
@@ -56,13 +58,13 @@ struct Worker {
     node: Node,
     program: Program,
     lease: Duration,
-    /// One for each attempt that may go on.
+    /// One permit for each attempt that may run at the same time.
     places: Arc<Semaphore>,
     going_on: TaskTracker,
 }
 
 impl Worker {
-    /// Claims attempts as places are free, until the node refuses.
+    /// Claims attempts as slots are free, until the node refuses.
     async fn take_on(self: &Arc<Self>) -> Failure {
         let mut outage = Outage::default();
         loop {
@@ -88,10 +90,10 @@ impl Worker {
         }
     }
 
-    /// All places that are free, at least one.
+    /// Waits for a free slot, and returns all slots that are free.
     async fn free_places(&self) -> Vec<OwnedSemaphorePermit> {
         let mut places = Vec::new();
-        // Nobody closes it.
+        // The semaphore is never closed.
         places.extend(Arc::clone(&self.places).acquire_owned().await);
         while let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
             places.push(place);
@@ -99,7 +101,7 @@ impl Worker {
         places
     }
 
-    /// From the claim of an attempt to its report.
+    /// Performs one claimed attempt and reports its result.
     async fn attend(&self, attempt: Attempt) {
         let Attempt { run, step, attempt: number, .. } = &attempt;
         tracing::info!(run, step, attempt = number, "begun");
@@ -125,8 +127,8 @@ impl Worker {
         self.report(&attempt, report).await;
     }
 
-    /// Says again and again that the attempt goes on, and cancels it if the node says so. Returns only
-    /// when the attempt is lost.
+    /// Sends heartbeats for an attempt, and cancels it if the node says so. Returns only when the
+    /// attempt is lost.
     async fn keep(&self, attempt: &Attempt, cancel: &CancellationToken) {
         let (usual, hurried) = (self.lease / 3, self.lease / 10);
         let mut wait = usual;
@@ -144,7 +146,7 @@ impl Worker {
                     tracing::warn!(run = attempt.run, "no sign of life came through: {why}");
                     wait = hurried;
                 }
-                // Whether the attempt still counts is said to its report.
+                // The answer to the report will say whether the attempt still counts.
                 Err(Unanswered::Refused(why)) => {
                     tracing::warn!(run = attempt.run, "a sign of life was refused: {why}");
                 }
@@ -152,7 +154,7 @@ impl Worker {
         }
     }
 
-    /// Reports until the node has answered.
+    /// Sends the report until the node has answered.
     async fn report(&self, attempt: &Attempt, mut report: Report) {
         let (run, step) = (&attempt.run, &attempt.step);
         let mut outage = Outage::default();
@@ -177,7 +179,7 @@ impl Worker {
         }
     }
 
-    /// Lets go on what goes on, unless there is another signal.
+    /// Waits for running attempts to end, or for another signal.
     async fn finish(
         &self,
         ended: Result<&'static str, Failure>,
@@ -202,7 +204,7 @@ impl Worker {
     }
 }
 
-/// A time in which a node does not answer: told at its beginning and its end.
+/// A time in which the node does not answer. Its beginning and its end are logged.
 #[derive(Default)]
 struct Outage {
     questions: u32,

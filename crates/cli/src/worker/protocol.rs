@@ -1,4 +1,4 @@
-//! What a worker and a node say to each other.
+//! The worker's requests to its node: claim, heartbeat, report.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -8,32 +8,28 @@ use serde_json::{Value, json};
 use crate::client::{Ask, Line};
 use crate::failure::Failure;
 
-/// How long a node may keep a claim that finds nothing: less than any proxy waits.
+/// How long a node may hold a claim that finds nothing: less than any proxy waits.
 const WAIT_SECONDS: u64 = 20;
 
 /// An attempt that this worker has claimed.
 #[derive(Debug, Deserialize)]
 pub(super) struct Attempt {
-    /// What the node calls it.
     pub(super) id: String,
-    /// The run it belongs to.
     #[serde(rename = "run_id")]
     pub(super) run: String,
-    /// The step it belongs to.
     #[serde(rename = "step_id")]
     pub(super) step: String,
-    /// Which attempt at the step.
+    /// The number of the attempt within the step.
     pub(super) attempt: u64,
-    /// What proves that it is ours; passed on as it is.
+    /// Proves that this worker has claimed the attempt; sent back unchanged.
     pub(super) token: Value,
-    /// JSON, exactly as the node has it.
+    /// The payload as JSON, exactly as the node sent it.
     #[serde(rename = "payload")]
     pub(super) input: Box<RawValue>,
     /// The same for every attempt at the step.
     pub(super) idempotency_key: String,
-    /// How long it may take.
     pub(super) timeout_seconds: Option<f64>,
-    /// The span that the command's own are part of.
+    /// The trace span that the command's own spans belong to.
     pub(super) traceparent: Option<String>,
 }
 
@@ -42,39 +38,35 @@ struct Claimed {
     attempts: Vec<Attempt>,
 }
 
-/// What a node says to a sign of life.
+/// A node's answer to a heartbeat.
 #[derive(Deserialize)]
 struct Beat {
     cancel: bool,
 }
 
-/// Why a node has not done what it was asked.
+/// Why a node has not done what it was asked to do.
 #[derive(Debug)]
 pub(super) enum Unanswered {
-    /// Nobody answers, or nobody can now: it is worth asking again.
+    /// The node did not answer, or cannot answer now; the request may be retried.
     Later(String),
-    /// The attempt is not ours any more.
+    /// The attempt no longer belongs to this worker.
     Lost,
-    /// However often it is asked.
+    /// The node refused the request and would refuse it again.
     Refused(Failure),
 }
 
-/// How an attempt ended.
+/// The result of an attempt.
 pub(super) enum Report {
-    /// With this output.
     Completed(Box<RawValue>),
-    /// Not well.
     Failed {
-        /// For programs.
         code: String,
-        /// For people.
         message: String,
-        /// Whether trying again can help.
+        /// Whether a retry may succeed.
         retryable: bool,
     },
 }
 
-/// A worker's line to its node.
+/// A worker's connection to its node.
 pub(super) struct Node {
     line: Line,
     queues: Vec<String>,
@@ -87,7 +79,7 @@ impl Node {
         Node { line, queues: queues.to_vec(), worker, lease_seconds }
     }
 
-    /// Takes up to so many attempts; none, if none came in time.
+    /// Claims up to `most` attempts. Returns none if none became available in time.
     pub(super) async fn claim(&self, most: usize) -> Result<Vec<Attempt>, Unanswered> {
         let body = json!({
             "queues": self.queues,
@@ -100,7 +92,7 @@ impl Node {
         Ok(self.ask::<Claimed>(ask).await?.attempts)
     }
 
-    /// Says that the attempt goes on. The answer is whether it is to end.
+    /// Sends a heartbeat. Returns whether the attempt is to be cancelled.
     pub(super) async fn beat(&self, attempt: &Attempt) -> Result<bool, Unanswered> {
         let path = ["attempts", &attempt.id, "heartbeat"];
         let body = json!({ "token": attempt.token, "lease_seconds": self.lease_seconds });
@@ -108,7 +100,7 @@ impl Node {
         Ok(self.ask::<Beat>(ask).await?.cancel)
     }
 
-    /// Says how the attempt ended.
+    /// Reports the result of the attempt.
     pub(super) async fn report(
         &self,
         attempt: &Attempt,
@@ -116,7 +108,8 @@ impl Node {
     ) -> Result<(), Unanswered> {
         let token = &attempt.token;
         let (verb, body) = match report {
-            // Put together as text: what a command wrote is passed on as it is.
+            // The body is put together as text, so that the command's output is passed on
+            // unchanged.
             Report::Completed(output) => {
                 ("complete", format!("{{\"token\":{token},\"output\":{}}}", output.get()))
             }
@@ -147,7 +140,7 @@ impl Node {
     }
 }
 
-/// For the log, which has a line for each thing that happens.
+/// Joins the lines of a failure, because the log has one line per event.
 fn in_one_line(failure: &Failure) -> String {
     let text = failure.to_string();
     let lines: Vec<_> = text.lines().map(str::trim).collect();

@@ -1,4 +1,4 @@
-//! Tokens and the audit log, as a person sees them.
+//! Tests of tokens and the audit log through the command line.
 
 use serde_json::Value;
 

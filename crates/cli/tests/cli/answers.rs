@@ -1,4 +1,5 @@
-//! Commands print more than the fields of an answer: its warnings, the status, why something was not done.
+//! Commands print more than the fields of a response: its warnings, the status, and why something
+//! was not done.
 
 use crate::node::Home;
 

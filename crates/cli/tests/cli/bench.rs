@@ -1,4 +1,4 @@
-//! `punctual bench`: that it runs and what it prints, never how fast it is.
+//! Tests that `punctual bench` runs and what it prints, never how fast it is.
 
 use super::run;
 

@@ -1,4 +1,4 @@
-//! `punctual calc` with odd lines, and as a partner in a conversation.
+//! Tests of `punctual calc` with malformed lines, and with one question at a time.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;

@@ -1,4 +1,4 @@
-//! `punctual calendar …`.
+//! Tests of `punctual calendar …`.
 
 use serde_json::Value;
 
@@ -77,7 +77,7 @@ fn working_time_is_measured() {
     assert_eq!(json["working_minutes"], 8 * 60);
     assert_eq!(json["working_days"], 2);
     assert_eq!(json["weekend_days"], 1);
-    // Friday the 3rd is observed; Saturday the 4th is the holiday itself.
+    // The holiday is Saturday the 4th; it is observed on Friday the 3rd.
     assert_eq!(json["holidays"], 2);
 }
 

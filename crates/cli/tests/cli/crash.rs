@@ -1,7 +1,7 @@
-//! What a node goes through: killed at any moment, held, out of space. Nothing is lost, nothing happens
-//! twice.
+//! A node that is killed at any moment, suspended, or out of disk space: nothing is lost, and
+//! nothing happens twice.
 //!
-//! The sizes here are those of every day; `cargo xtask crash` sets `PUNCTUAL_CRASH=full`.
+//! The sizes here are for everyday test runs; `cargo xtask crash` sets `PUNCTUAL_CRASH=full`.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -19,16 +19,16 @@ use store::{LedgerQuery, RunQuery, ScheduleQuery, Sqlite, SqliteOptions, Store};
 use crate::node::{Home, Node, processes_with, until};
 use crate::punctual;
 
-/// How much is tried.
+/// The size of the test.
 struct Size {
     kills: u64,
     schedules: u64,
-    /// Seconds of the shortest interval; the longest is half as long again.
+    /// The shortest interval in seconds; the longest is half as long again.
     interval: u64,
     repeats: u64,
-    /// Milliseconds that a node lives at most once it is ready.
+    /// The longest time that a node runs once it is ready, in milliseconds.
     life: u64,
-    /// Seconds that a node is held.
+    /// How long a node is suspended, in seconds.
     held: u64,
 }
 
@@ -56,7 +56,7 @@ fn definition(name: &str, count: u64, size: &Size, step: &str) -> String {
     text
 }
 
-/// As random as it can be had without a crate.
+/// A random number without a crate for it.
 fn random(below: u64) -> u64 {
     RandomState::new().hash_one(0_u8) % below
 }
@@ -66,7 +66,7 @@ fn killed_again_and_again() {
     let size = size();
     let home = Home::new();
     let lines = home.path("lines");
-    // Long enough to be killed in the middle of it.
+    // Long enough that the node can be killed in the middle of it.
     let append = format!(
         "type: exec, shell: true, command: 'sleep 0.1; echo $PUNCTUAL_RUN_ID >> {}'",
         lines.display()
@@ -77,7 +77,7 @@ fn killed_again_and_again() {
         .with("append.yaml", &definition("append", half, &size, &append));
     for _ in 0..size.kills {
         let node = home.serve();
-        // The moment is left to chance: that is the test.
+        // The node is killed at a random moment.
         std::thread::sleep(Duration::from_millis(random(size.life)));
         node.kill();
     }
@@ -92,8 +92,8 @@ fn killed_again_and_again() {
     check_everything_ran_once(&home.db(), &size, &told);
 }
 
-/// Each schedule has each of its occurrences, each with one run that succeeded; and each line was written
-/// by one of them.
+/// Checks that each schedule has each of its occurrences, each with one run that succeeded, and
+/// that each line was written by one of these runs.
 fn check_everything_ran_once(db: &Path, size: &Size, lines: &str) {
     let mut written: HashMap<&str, u64> = HashMap::new();
     for line in lines.lines() {
@@ -112,7 +112,8 @@ fn check_everything_ran_once(db: &Path, size: &Size, lines: &str) {
             let id = RunId::Occurrence { schedule, n, retry: 0 };
             assert_eq!(runs.remove(&id.to_string()), Some(RunStatus::Succeeded), "run {id}");
             let lines = written.remove(&*id.to_string()).unwrap_or(0);
-            // An attempt that was killed after its work is done again: never less than once.
+            // A command that was killed after its work is run again, so a run may write more than
+            // one line, but never none.
             assert_eq!(lines > 0, workflow == "append", "run {id} wrote {lines} lines");
         }
     }
@@ -120,7 +121,7 @@ fn check_everything_ran_once(db: &Path, size: &Size, lines: &str) {
     assert!(written.is_empty(), "lines of nobody: {written:?}");
 }
 
-/// What is stored, read after the node has ended.
+/// The contents of the store, read after the node has ended.
 struct Stored {
     store: Sqlite,
     runtime: tokio::runtime::Runtime,
@@ -149,7 +150,8 @@ impl Stored {
         runs
     }
 
-    /// Numbers and outcomes, first to last; a row of several is spelled out.
+    /// The numbers and outcomes of the ledger, first to last. A row that stands for several
+    /// occurrences is expanded.
     fn ledger(&self, schedule: ScheduleId) -> Vec<(u64, Outcome)> {
         let query = LedgerQuery {
             schedule,
@@ -208,7 +210,8 @@ fn out_of_space() {
     let size = Size { interval: 1, repeats: 0, schedules: 100, ..size() };
     let home = Home::new().with("many.yaml", &definition("many", 100, &size, "type: noop"));
     let mut limited = std::process::Command::new("sh");
-    // Files may not grow beyond so many blocks; the signal that says so is not heard.
+    // Files may not grow beyond this number of blocks; the signal for it is ignored, so that writes
+    // fail instead.
     let script = "trap '' XFSZ; ulimit -f 1400; exec \"$0\" \"$@\"";
     limited.args(["-c", script]).arg(punctual().get_program()).args(home.serve_args());
     let mut node = Node::start(limited);
@@ -216,7 +219,7 @@ fn out_of_space() {
     assert_eq!(line["level"], "ERROR", "{line}");
     until("it is not ready", || node.get("/readyz").0 == 503);
     assert_eq!(node.get("/healthz").0, 200);
-    // Whoever asks meanwhile is told that nothing was stored, and what to do.
+    // Requests meanwhile are answered with what was not stored and what to do.
     let large = "x".repeat(60_000);
     let asked = serde_json::json!({"payload": {"text": large}});
     until("nothing more fits", || {

@@ -1,5 +1,5 @@
-//! A producer and a consumer whose node is killed again and again: no event is lost, none is worked on twice, and the
-//! outside world is told of each once.
+//! A producer and a consumer whose node is killed again and again: no event is lost or worked on
+//! twice, and the outside world is notified of each event once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher as _, RandomState};
@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use crate::node::{Home, Node, until};
 use crate::punctual;
 
-/// How often it is killed, and how many milliseconds it lives at most once it is ready.
+/// How often the node is killed, and the longest time in milliseconds that it runs once it is
+/// ready.
 fn size() -> (u64, u64) {
     match std::env::var("PUNCTUAL_CRASH").as_deref() {
         Ok("full") => (30, 2_500),
@@ -22,7 +23,8 @@ fn size() -> (u64, u64) {
     }
 }
 
-/// The producer counts, and publishes what it has counted; the consumer tells a peer of up to three at a time.
+/// The producer counts and publishes each number; the consumer sends up to three events at a time
+/// to a peer.
 fn definition(port: u16) -> String {
     format!(
         r#"name: counted
@@ -52,10 +54,10 @@ consumers:
     )
 }
 
-/// What the outside world was told: the idempotency key, and the ids of the events.
+/// The requests that the peer received: the idempotency key, and the ids of the events.
 type Told = Arc<Mutex<Vec<(String, Vec<String>)>>>;
 
-/// A peer that remembers what it was told, and takes its time to answer. It outlives every node.
+/// A peer that records its requests and delays its answers. It outlives every node.
 fn peer() -> (u16, Told) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("an address").port();
@@ -76,7 +78,7 @@ fn serve(stream: TcpStream, told: &Told) {
         let (mut key, mut length) = (String::new(), 0);
         loop {
             let mut line = String::new();
-            // A node that was killed says nothing more.
+            // The node was killed and closed the connection.
             if !matches!(reader.read_line(&mut line), Ok(1..)) {
                 return;
             }
@@ -99,7 +101,7 @@ fn serve(stream: TcpStream, told: &Told) {
         let body: Value = serde_json::from_slice(&body).expect("JSON");
         let ids = serde_json::from_value(body["ids"].clone()).expect("ids");
         told.lock().expect("no panic").push((key, ids));
-        // So that it is killed between the deed and the answer, too.
+        // The delay makes it possible that the node is killed between the request and its answer.
         std::thread::sleep(Duration::from_millis(chance(80)));
         let answer = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
         if reader.get_mut().write_all(answer.as_bytes()).is_err() {
@@ -124,7 +126,8 @@ fn asked(node: &Node, path: &str) -> Value {
     serde_json::from_str(&answer).expect("JSON")
 }
 
-/// What a person would do: ask the peer whether it was told, and say so. How many there were.
+/// Does what a person would do: checks whether the peer received the request, and resolves the run
+/// accordingly. Returns how many runs were suspended.
 fn resolve(node: &Node, told: &Told) -> usize {
     let suspended = asked(node, "/api/v1/runs?status=suspended");
     let suspended = suspended["items"].as_array().expect("a list").clone();
@@ -148,7 +151,7 @@ fn handlers_killed_again_and_again() {
     for _ in 0..kills {
         let node = serve_node(&home);
         resolve(&node, &told);
-        // The moment is left to chance: that is the test.
+        // The node is killed at a random moment.
         std::thread::sleep(Duration::from_millis(chance(life)));
         node.kill();
     }
@@ -174,7 +177,7 @@ fn numbers(home: &Home, sql: &str) -> Vec<(String, i64)> {
     rows.collect::<Result<_, _>>().expect("rows")
 }
 
-/// How many events are done with.
+/// The number of consumed events.
 fn consumed(home: &Home) -> i64 {
     numbers(home, "SELECT name, consumed FROM topics").iter().map(|(_, count)| count).sum()
 }
@@ -194,7 +197,7 @@ fn check(home: &Home, told: &Told) {
     }
     let twice: Vec<_> = times.iter().filter(|(_, times)| **times > 1).collect();
     assert!(twice.is_empty(), "told twice: {twice:?}");
-    // 2 is consumed.
+    // State 2 means consumed.
     let consumed: BTreeSet<&String> =
         events.iter().filter(|(_, state)| *state == 2).map(|(id, _)| id).collect();
     let told: BTreeSet<&String> = times.keys().collect();

@@ -1,5 +1,5 @@
-//! A process of many steps whose node is killed again and again: every step that must not be repeated is done
-//! once, and what comes out is right.
+//! A process of many steps, whose node is killed again and again: every step that must not be
+//! repeated runs once, and the result is right.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 
 use crate::node::{Home, Node, until};
 
-/// How much is tried.
+/// The size of the test.
 struct Size {
     layers: u64,
-    /// Steps of a layer that calculate, and as many that leave a mark.
+    /// Steps of a layer that calculate; as many others write a line.
     width: u64,
     kills: u64,
-    /// Milliseconds that a node lives at most once it is ready.
+    /// The longest time that a node runs once it is ready, in milliseconds.
     life: u64,
 }
 
@@ -27,8 +27,8 @@ fn size() -> Size {
     }
 }
 
-/// Layer upon layer: `c` steps add up what the layer before gave, `m` steps write a line, which must not be
-/// written twice.
+/// Builds layers of steps: `c` steps add up the results of the layer before, and `m` steps write a
+/// line, which must not be written twice.
 fn definition(size: &Size, lines: &str) -> String {
     let mut text = String::from("name: layers\nsteps:\n");
     for layer in 0..size.layers {
@@ -79,7 +79,7 @@ fn definition(size: &Size, lines: &str) -> String {
     text
 }
 
-/// What the steps that calculate come to.
+/// The expected results of the steps that calculate.
 fn expected(size: &Size) -> BTreeMap<String, u64> {
     let mut values: Vec<u64> = (0..size.width).collect();
     for _ in 1..size.layers {
@@ -95,7 +95,8 @@ fn shown(node: &Node, run: &str) -> Value {
     serde_json::from_str(&answer).expect("JSON")
 }
 
-/// What a person would do: look whether the line was written, and say so.
+/// Does what a person would do: checks whether the line was written, and resolves the step
+/// accordingly.
 fn resolve(node: &Node, run: &str, lines: &str) {
     let found = shown(node, run);
     for step in found["steps"].as_array().expect("steps") {
@@ -129,9 +130,10 @@ fn a_process_killed_again_and_again() {
             let answer: Value = serde_json::from_str(&answer).expect("JSON");
             answer["id"].as_str().expect("an id").to_owned()
         });
-        // What an earlier life left running has been ended: the lines stay as they are.
+        // Commands that an earlier node left running have been killed, so the lines no longer
+        // change.
         resolve(&node, run, &read());
-        // The moment is left to chance: that is the test.
+        // The node is killed at a random moment.
         std::thread::sleep(Duration::from_millis(RandomState::new().hash_one(0_u8) % size.life));
         node.kill();
     }

@@ -1,4 +1,4 @@
-//! A node as far as workers know one: gives out attempts, hears signs of life and reports.
+//! A fake node for workers: it hands out attempts and records heartbeats and reports.
 
 use std::collections::VecDeque;
 use std::net::TcpListener;
@@ -12,15 +12,15 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-/// Of every attempt that is given.
+/// The token of every attempt.
 const TOKEN: &str = "0000000003.k-e_y";
 
-/// Far beyond what any of these takes.
+/// Longer than anything here takes.
 const LONG: Duration = Duration::from_secs(60);
-/// How long a claim that finds nothing is kept: shorter than a real one, so that tests end.
+/// How long a claim that finds nothing is held: shorter than on a real node, so that tests end.
 const KEPT: Duration = Duration::from_millis(300);
 
-/// One that answers until it is dropped.
+/// A fake node that answers until it is dropped.
 pub(crate) struct FakeNode {
     pub(crate) port: u16,
     shared: Arc<Shared>,
@@ -37,12 +37,12 @@ struct Shared {
 struct Known {
     waiting: VecDeque<Value>,
     said: Vec<Said>,
-    /// What is answered instead of a 200, by the verb.
+    /// Statuses to answer with instead of 200, by verb.
     answers: Vec<(&'static str, u16)>,
     cancelled: Vec<String>,
 }
 
-/// What a worker said.
+/// A request of a worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Said {
     pub(crate) run: String,
@@ -55,7 +55,7 @@ impl FakeNode {
         FakeNode::on(TcpListener::bind("127.0.0.1:0").expect("a free port"))
     }
 
-    /// Again where one was before.
+    /// Starts a fake node on a port where one was before.
     pub(crate) fn at(port: u16) -> FakeNode {
         FakeNode::on(TcpListener::bind(("127.0.0.1", port)).expect("the port is free"))
     }
@@ -80,7 +80,7 @@ impl FakeNode {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// An attempt for whoever claims next.
+    /// Queues an attempt for the next claim.
     pub(crate) fn give(&self, run: &str, input: Value) {
         self.change(|known| {
             known.waiting.push_back(json!({
@@ -92,22 +92,22 @@ impl FakeNode {
         });
     }
 
-    /// The next time this is said, the answer is that status.
+    /// Answers the next request with this verb with this status.
     pub(crate) fn answer(&self, verb: &'static str, status: u16) {
         self.change(|known| known.answers.push((verb, status)));
     }
 
-    /// From now on, signs of life of this run are answered with the wish that it ends.
+    /// From now on, answers heartbeats of this run with a request to cancel.
     pub(crate) fn cancel(&self, run: &str) {
         self.change(|known| known.cancelled.push(run.to_owned()));
     }
 
-    /// Waits until this was said about a run, and gives what was said.
+    /// Waits for a request about a run, and returns its body.
     pub(crate) fn heard(&self, run: &str, verb: &str) -> Value {
         self.heard_times(run, verb, 1).remove(0)
     }
 
-    /// Waits until this was said so often.
+    /// Waits until there were this many such requests.
     pub(crate) fn heard_times(&self, run: &str, verb: &str, times: usize) -> Vec<Value> {
         let found = |known: &Known| -> Vec<Value> {
             let of_run = known.said.iter().filter(|said| said.run == run && said.verb == verb);
@@ -122,7 +122,7 @@ impl FakeNode {
         bodies
     }
 
-    /// Everything that was said so far.
+    /// All requests so far.
     pub(crate) fn said(&self) -> Vec<Said> {
         self.shared.state.lock().expect("no panic").said.clone()
     }

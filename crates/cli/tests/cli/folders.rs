@@ -1,11 +1,12 @@
-//! Folders of definitions that change while no node runs: what is live, what is trusted, what is told.
+//! Tests of folders whose definitions change while no node runs: what is live, what is trusted,
+//! what is logged.
 
 use serde_json::{Value, json};
 
 use crate::node::{Home, Node};
 use crate::punctual;
 
-/// A node in the same place, an hour or more later.
+/// Starts a node on the same folder with a clock that is ahead by `seconds`.
 fn later(home: &Home, seconds: i64, more: &[&str]) -> Node {
     let mut command = punctual();
     command.args(home.serve_args()).arg("--clock-offset").arg(seconds.to_string()).args(more);
@@ -80,7 +81,7 @@ fn a_file_that_is_wrong_is_passed_over_and_told() {
     std::fs::write(home.definitions().join("d.yaml"), [0xff, 0xfe, 0x00]).expect("written");
     let link = |name: &str| std::os::unix::fs::symlink("nowhere", home.definitions().join(name));
     link("e.yaml").expect("linked");
-    // As an editor leaves one beside a file that is open.
+    // A lock file, as editors leave one beside an open file.
     link(".#a.yaml").expect("linked");
     let mut node = later(&home, 0, &["--prune"]);
     for expected in ["a.yaml:2:", "workflow b is in ", "d.yaml", "e.yaml: a link to nowhere"] {
@@ -91,7 +92,7 @@ fn a_file_that_is_wrong_is_passed_over_and_told() {
     node.logged("it is not archived while files are wrong");
     let live = |name: &str| workflow(&node, name)["revision"].clone();
     assert_eq!((live("a"), live("b")), (json!(1), json!(2)));
-    // Its last good version is still the folder's own.
+    // The last valid version of the file is still trusted.
     assert_eq!(node.json(&["run", "a", "--follow"])["status"], "succeeded");
     let log = node.stop_and_read();
     let names_lock = |line: &Value| line["message"].as_str().is_some_and(|m| m.contains(".#a"));
@@ -104,7 +105,7 @@ fn a_file_that_is_gone_is_told_and_its_workflow_archived_if_asked() {
         .with("kept.yaml", "name: kept\nsteps: [{ id: x, type: noop }]\n")
         .with("gone.yaml", "name: gone\nsteps: [{ id: x, type: noop }]\n");
     let node = home.serve();
-    // What comes through the API has no file, and needs none.
+    // A workflow that was applied through the API has no file, and needs none.
     node.shown(&["apply", &crate::file("api.yaml", "name: api\nsteps: [{ id: x, type: noop }]\n")]);
     assert!(node.stop().success());
     std::fs::remove_file(home.definitions().join("gone.yaml")).expect("it is removed");

@@ -1,4 +1,4 @@
-//! What a run's commands say, shown as it comes; and where traces go.
+//! Tests of following a run: its commands' output is shown as it arrives, and traces are sent.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -34,7 +34,7 @@ fn what_a_command_says_is_shown_while_it_runs() {
     };
     let line = next("| one");
     assert!(!line.contains('\u{1b}') && line.contains("\u{fffd}[2J"), "{line:?}");
-    // Only now it can go on.
+    // The command waits for this file.
     std::fs::write(go, "").expect("it is written");
     assert!(next("| tw").ends_with("| two"), "a line is shown as a whole");
     next("completed");

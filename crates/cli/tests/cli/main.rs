@@ -1,4 +1,4 @@
-//! The `punctual` binary, used as a person or a script would.
+//! Tests of the `punctual` binary, used as a person or a script would.
 
 mod access;
 mod answers;
@@ -35,7 +35,7 @@ use std::process::{Command, Output, Stdio};
 
 fn punctual() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
-    // The machine's own zone database must not decide what a test sees.
+    // The tests must not depend on the machine's own zone database.
     command.env_remove("PUNCTUAL_TZDIR").env("NO_COLOR", "1");
     for name in ["PUNCTUAL_URL", "PUNCTUAL_TOKEN", "PUNCTUAL_LOG", "PUNCTUAL_DB"] {
         command.env_remove(name);
@@ -43,23 +43,24 @@ fn punctual() -> Command {
     command
 }
 
-/// Runs a command and gives exit code, standard output and standard error.
+/// Runs a command and returns its exit code, standard output and standard error.
 fn run(args: &[&str]) -> (i32, String, String) {
     finished(punctual().args(args).output().expect("the binary starts"))
 }
 
-/// What it prints when it succeeds.
+/// The output of a command, which must succeed.
 fn shown(args: &[&str]) -> String {
     let (code, out, err) = run(args);
     assert_eq!((code, err.as_str()), (0, ""), "{args:?}");
-    // A newer zone database is no reason to write the expected texts again.
+    // The release of the zone database is removed, so that expected texts stay the same with a
+    // newer one.
     match out.split_once("zone database 20") {
         Some((before, after)) => format!("{before}zone database …{}", &after[3..]),
         None => out,
     }
 }
 
-/// What it says when something given is wrong.
+/// The error output of a command, which must be refused.
 fn refused(args: &[&str]) -> String {
     let (code, out, err) = run(args);
     assert_eq!((code, out.as_str()), (1, ""), "{args:?}: {err}");
@@ -89,7 +90,7 @@ fn calc(lines: &str) -> Vec<serde_json::Value> {
     out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// The shared vectors, where they lie beside the repository.
+/// The folder of shared vectors, if it exists beside the repository.
 fn shared_vectors() -> Option<PathBuf> {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/vectors"));
     if folder.is_dir() {
@@ -102,7 +103,7 @@ fn shared_vectors() -> Option<PathBuf> {
     None
 }
 
-/// A file for one test, removed with the folder of the build.
+/// Creates a file for one test. It is removed with the build folder.
 fn file(name: &str, text: &str) -> String {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&path, text).expect("the file is written");

@@ -1,4 +1,4 @@
-//! `punctual next`.
+//! Tests of `punctual next`.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! A real node: `punctual serve` in a process of its own, on a free port.
+//! A real node for tests: `punctual serve` in its own process, on a free port.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::punctual;
 
-/// Long enough for a busy machine; nothing waits so long unless it is broken.
+/// Long enough for a busy machine; only a broken test waits so long.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A folder with a store and definitions.
@@ -29,7 +29,7 @@ impl Home {
         Home { folder }
     }
 
-    /// With a definition, in its own folder.
+    /// Adds a definition to the node's folder.
     pub(crate) fn with(self, name: &str, text: &str) -> Home {
         std::fs::write(self.definitions().join(name), text).expect("it is written");
         self
@@ -47,7 +47,7 @@ impl Home {
         self.path("punctual.db")
     }
 
-    /// The arguments of a node here.
+    /// The arguments of `punctual serve` for this folder.
     pub(crate) fn serve_args(&self) -> Vec<String> {
         let db = self.db().display().to_string();
         let definitions = self.definitions().display().to_string();
@@ -62,7 +62,7 @@ impl Home {
         Node::start(command)
     }
 
-    /// `punctual doctor` on the store: nothing is wrong.
+    /// Checks that `punctual doctor` finds no problem in the store.
     pub(crate) fn doctor(&self) {
         let db = self.db().display().to_string();
         let (code, out, err) = crate::run(&["doctor", "--db", &db, "--json"]);
@@ -70,7 +70,7 @@ impl Home {
     }
 }
 
-/// A running node. It is killed when it is dropped.
+/// A running node. Dropping the value kills it.
 pub(crate) struct Node {
     child: Child,
     pub(crate) url: String,
@@ -105,7 +105,7 @@ impl Node {
         node
     }
 
-    /// The first log line with a message that has this in it, as soon as it is there.
+    /// Waits for a log line whose message contains this text.
     pub(crate) fn logged(&mut self, message: &str) -> Value {
         let until = now() + DEADLINE;
         loop {
@@ -128,28 +128,28 @@ impl Node {
         kill_process(pid, signal).expect("it is there");
     }
 
-    /// Kills it as `kill -9` does.
+    /// Kills the node with SIGKILL.
     pub(crate) fn kill(mut self) {
         self.signal(Signal::KILL);
         self.child.wait().expect("it ends");
     }
 
-    /// Stops it in order.
+    /// Stops the node with SIGTERM.
     pub(crate) fn stop(self) -> ExitStatus {
         self.signal(Signal::TERM);
         self.wait()
     }
 
-    /// Stops it in order; all that it has logged.
+    /// Stops the node with SIGTERM, and returns its whole log.
     pub(crate) fn stop_and_read(mut self) -> Vec<Value> {
         self.signal(Signal::TERM);
         self.child.wait().expect("it ends");
-        // The pipe is closed when everything was read.
+        // The channel is closed when the whole log has been read.
         while self.news.recv_timeout(DEADLINE).is_ok() {}
         std::mem::take(&mut *self.log.lock().expect("no panic"))
     }
 
-    /// Waits for its end.
+    /// Waits until the node has exited.
     pub(crate) fn wait(mut self) -> ExitStatus {
         let until = now() + DEADLINE;
         loop {
@@ -161,34 +161,34 @@ impl Node {
         }
     }
 
-    /// A command that asks this node.
+    /// Runs a command against this node.
     pub(crate) fn command(&self, args: &[&str]) -> (i32, String, String) {
         let output = punctual().args(args).env("PUNCTUAL_URL", &self.url).output();
         crate::finished(output.expect("the binary starts"))
     }
 
-    /// What a command prints when it succeeds.
+    /// The output of a command, which must succeed.
     pub(crate) fn shown(&self, args: &[&str]) -> String {
         let (code, out, err) = self.command(args);
         assert_eq!((code, err.as_str()), (0, ""), "{args:?}: {out}");
         out
     }
 
-    /// What a command answers with `--json`.
+    /// The output of a command with `--json`.
     pub(crate) fn json(&self, args: &[&str]) -> Value {
         let mut all = args.to_vec();
         all.push("--json");
         serde_json::from_str(&self.shown(&all)).expect("JSON")
     }
 
-    /// What it says when something is refused.
+    /// The error output of a command, which must be refused.
     pub(crate) fn refused(&self, args: &[&str]) -> String {
         let (code, out, err) = self.command(args);
         assert_eq!((code, out.as_str()), (1, ""), "{args:?}: {err}");
         err
     }
 
-    /// Asks the command again until its answer is as it should be.
+    /// Repeats a command until its answer fulfils the condition.
     pub(crate) fn wait_for(&self, args: &[&str], is_so: impl Fn(&Value) -> bool) -> Value {
         let until = now() + DEADLINE;
         loop {
@@ -201,17 +201,17 @@ impl Node {
         }
     }
 
-    /// Status and body of a path.
+    /// The status and body of a GET request.
     pub(crate) fn get(&self, path: &str) -> (u16, String) {
         get(&self.url, path).expect("it answers")
     }
 
-    /// Status and answer to JSON that is posted to a path.
+    /// The status and body of a POST request with JSON.
     pub(crate) fn post(&self, path: &str, body: &Value) -> (u16, String) {
         post(&self.url, path, body).expect("it answers")
     }
 
-    /// A figure of `/metrics`.
+    /// The value of a metric.
     pub(crate) fn figure(&self, name: &str) -> f64 {
         let (_, text) = self.get("/metrics");
         let figures: HashMap<&str, &str> =
@@ -227,12 +227,12 @@ impl Drop for Node {
     }
 }
 
-/// A request without anything around it.
+/// Sends a plain GET request.
 pub(crate) fn get(url: &str, path: &str) -> std::io::Result<(u16, String)> {
     send(url, &format!("GET {path}"), "", "")
 }
 
-/// A request that brings JSON.
+/// Sends a POST request with JSON.
 pub(crate) fn post(url: &str, path: &str, body: &Value) -> std::io::Result<(u16, String)> {
     let body = body.to_string();
     let headers = format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len());
@@ -252,7 +252,7 @@ fn send(url: &str, what: &str, headers: &str, body: &str) -> std::io::Result<(u1
     Ok((status, body.to_owned()))
 }
 
-/// Waits until something is so.
+/// Waits until the condition holds.
 pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
     let end = now() + DEADLINE;
     while !is_so() {
@@ -261,7 +261,7 @@ pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Processes whose command line has this in it.
+/// The processes whose command line contains this text.
 pub(crate) fn processes_with(text: &str) -> Vec<String> {
     let entries = std::fs::read_dir("/proc").expect("Linux").flatten();
     let lines = entries.filter_map(|entry| {
@@ -272,7 +272,7 @@ pub(crate) fn processes_with(text: &str) -> Vec<String> {
     lines.filter(|line| line.contains(text)).collect()
 }
 
-/// Between two looks.
+/// The pause between two checks.
 pub(crate) fn pause() {
     std::thread::sleep(Duration::from_millis(20));
 }

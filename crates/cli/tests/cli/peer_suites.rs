@@ -1,4 +1,5 @@
-//! The cron cases of peers' own test suites. Where a peer's rule is another one, ours is named.
+//! Runs the cron cases of other projects' test suites. Where we differ, the rule we follow is
+//! named.
 
 use jiff::civil::DateTime;
 use jiff::{SignedDuration, Timestamp};
@@ -11,7 +12,8 @@ const FOLD: &str = "a fixed time in a fold runs on the first pass only";
 const OPEN_STEP: &str = "5/15 means 5-59/15";
 const LAST_RANGE: &str = "L stands alone or as L-3, LW; it does not end a range";
 
-/// Cases that we answer otherwise, by their place in the peer's suite, with our rule.
+/// Cases with another answer of ours, by their position in the other project's suite, with our
+/// rule.
 const DIFFERING: [(&str, &str); 17] = [
     ("cron/spec_test.go:114", GAP),
     ("cron/spec_test.go:133", GAP),
@@ -32,7 +34,7 @@ const DIFFERING: [(&str, &str); 17] = [
     ("croniter/tests/test_croniter.py", LAST_RANGE),
 ];
 
-/// `Mon Jul 9 15:00 2012` (the weekday is not always right there) or `2012-03-11T00:00:00-0500`.
+/// Parses `Mon Jul 9 15:00 2012` (whose weekday is not always right) or `2012-03-11T00:00:00-0500`.
 fn instant(text: &str) -> Timestamp {
     let text = text.split_once("TZ=America/New_York ").map_or(text, |(_, rest)| rest);
     if text.starts_with(|c: char| c.is_ascii_digit()) {
@@ -51,7 +53,7 @@ fn utc(wall: DateTime) -> Timestamp {
     format!("{wall}Z").parse().expect("an instant")
 }
 
-/// The question for a case, and the answer its suite expects.
+/// Translates a case into a question for `calc` and the answer that the suite expects.
 fn translated(row: &Value) -> (Value, Value) {
     let spec = row["spec"].as_str().expect("a spec");
     let ask = |expr: &str, tz: &str, after: Timestamp, n: u64| json!({"kind": "cron_next", "expr": expr, "tz": tz, "after": after, "n": n});
@@ -63,7 +65,7 @@ fn translated(row: &Value) -> (Value, Value) {
         }
         "suite_cron_next" => {
             let time = row["time"].as_str().expect("a time");
-            // The peer writes the zone before the expression, we beside it.
+            // The suite writes the zone before the expression; `calc` takes it as a field.
             let (zone, expr) =
                 match spec.split_once("TZ=").and_then(|(_, rest)| rest.split_once(' ')) {
                     Some((zone, expr)) => (zone, expr),
@@ -78,7 +80,7 @@ fn translated(row: &Value) -> (Value, Value) {
     }
 }
 
-/// Only some fields of some occurrences are expected: the others are taken from the answer.
+/// The case expects only some fields of some occurrences; the others are not compared.
 fn fields_agree(row: &Value, answer: &Value) -> bool {
     row["expected"].as_object().expect("an object").iter().all(|(n, fields)| {
         let n: usize = n.parse().expect("a number");

@@ -1,4 +1,4 @@
-//! Runs that wait for workers, people and time, as a person sees them.
+//! Tests of runs that wait for workers, people and time, as the command line shows them.
 
 use std::process::Stdio;
 

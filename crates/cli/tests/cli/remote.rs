@@ -1,4 +1,4 @@
-//! Commands that ask a node.
+//! Tests of commands that call a node.
 
 use serde_json::json;
 
@@ -27,7 +27,7 @@ fn node() -> (Home, Node) {
     (home, node)
 }
 
-/// Times, ids and distances are others each time.
+/// Replaces times, ids and distances, which differ each time.
 fn steady(text: &str) -> String {
     let digits = |word: &str, mask: &str| {
         word.len() == mask.len()
@@ -63,7 +63,7 @@ fn steady(text: &str) -> String {
         });
         format!("{indent}{}", cells.collect::<Vec<_>>().join("  ")).trim_end().to_owned()
     };
-    // Whether a step is seen while it runs is left to chance.
+    // Whether a step is seen while it runs depends on timing.
     let lines = text.lines().filter(|line| !line.trim_end().ends_with(" running"));
     lines.map(line).collect::<Vec<_>>().join("\n")
 }
@@ -255,7 +255,7 @@ fn definitions_go_to_the_node() {
         &format!("{}, {{ id: new, type: schedule, every: 1h }}", daily.replace("9", "10")),
     );
     let here = |text: String| text.replace(env!("CARGO_TARGET_TMPDIR"), "DIR");
-    // How many occurrences come within 30 days depends on the day.
+    // The number of occurrences within 30 days depends on the day.
     let uncounted = |text: String| {
         let cell = |cell: &str| match cell.starts_with("30 days: ") {
             true => "30 days".to_owned(),
@@ -344,7 +344,8 @@ fn shown_items(page: &serde_json::Value) -> impl Iterator<Item = &serde_json::Va
     page["items"].as_array().into_iter().flatten()
 }
 
-/// A trigger's schedule has a name with a slash, which may be that of another workflow's schedule too.
+/// A trigger's schedule has a name with a slash, and another workflow's schedule may have the same
+/// name.
 #[test]
 fn schedules_of_one_name_are_told_apart() {
     let (_home, node) = node();

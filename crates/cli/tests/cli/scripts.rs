@@ -1,4 +1,5 @@
-//! `punctual` as the child that evaluates scripts, and what editors are told.
+//! Tests of `punctual` as the child that evaluates scripts, and of the type definitions for
+//! editors.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Secrets of the host are shown nowhere, whatever they are written as.
+//! Secrets of the host are never shown, in whatever form they are written.
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -14,7 +14,7 @@ const PASS: &str = "Hunter22/pa \"ss\"&<ö>";
 const HOST: &str = "HunterHost22";
 const KEY: &str = "-----BEGIN KEY-----\nMIIBVgIBADANBgkq\nAgEAAkEAq7BFUpkG\n-----END KEY-----";
 
-/// Prints them in all forms, and asks for an address with them in its host, path and query.
+/// Prints the secrets in all forms, and requests an address with them in its host, path and query.
 const SAY: &str = r#"
 name: say
 steps:
@@ -41,7 +41,7 @@ steps:
 "#;
 const SLOW: &str = "name: slow\nsteps: [{id: a, type: exec, command: [sleep, '600']}]\n";
 
-/// What none of the sinks may have in it.
+/// Texts that no output may contain.
 const FORBIDDEN: [&str; 12] = [
     PASS,
     "Hunter22",
@@ -52,13 +52,13 @@ const FORBIDDEN: [&str; 12] = [
     "hunterhost22",
     "MIIBVgIBADANBgkq",
     "AgEAAkEAq7BFUpkG",
-    // Of `Hunter22/pa`, by itself and after `user:`.
+    // The base64 form of `Hunter22/pa`, by itself and after `user:`.
     "SHVudGVyMjIvcGE",
     "dW50ZXIyMi9wY",
     "pa \\\"ss\\\"",
 ];
 
-/// A collector of spans: everything that it is sent.
+/// A trace collector. Returns everything that is sent to it.
 fn collector() -> (String, Receiver<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -185,7 +185,7 @@ fn refusals_at_start_have_no_secret_in_them() {
         let (code, _, err) = crate::finished(output.expect("the binary starts"));
         assert!(code != 0 && !err.contains("Hunter22"), "{url}: {err}");
     }
-    // By value, wherever it stands.
+    // The value is masked wherever it stands.
     let output = punctual()
         .args(["serve", "--db", &db, "--listen", "Hunter22:x"])
         .env("PUNCTUAL_SECRET_PASS", "Hunter22")

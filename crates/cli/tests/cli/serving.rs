@@ -1,4 +1,5 @@
-//! `punctual serve` itself: what it refuses, what it prints, how it ends; and its store's care.
+//! Tests of `punctual serve` itself: what it refuses, what it prints, how it ends; and of
+//! maintaining its store.
 
 use std::process::Stdio;
 
@@ -113,7 +114,7 @@ fn commands_run_from_the_own_folder_only() {
     let file = crate::file("other.yaml", &other);
     let err = node.refused(&["apply", &file]);
     assert!(err.contains("try: start the node with --allow-exec"), "{err}");
-    // The same name does not make another definition the node's own.
+    // A definition of the same name does not become trusted.
     let changed = crate::file("changed.yaml", &NOTES.replace("written", "stolen"));
     node.refused(&["apply", &changed]);
     drop(node);
@@ -122,7 +123,7 @@ fn commands_run_from_the_own_folder_only() {
     let node = Node::start(command);
     node.shown(&["apply", &file]);
     assert_eq!(node.json(&["run", "other", "--follow"])["status"], "succeeded");
-    // And what was let in once does not run where it is not allowed any more.
+    // A definition that was accepted once does not run on a node that no longer allows commands.
     drop(node);
     let node = home.serve();
     let (code, _, err) = node.command(&["run", "other", "--follow"]);
@@ -141,7 +142,7 @@ fn stopped_in_order_and_started_again() {
     assert!(get(&url, "/healthz").is_err());
     let mut node = home.serve();
     assert_eq!(node.logged("published")["revision"], 1, "the same definition is no new one");
-    // In use: neither a second node nor the doctor comes in.
+    // The store is in use: neither a second node nor the doctor can open it.
     let args = home.serve_args();
     let (code, _, err) = run(&args.iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!(code, 3, "{err}");
@@ -164,7 +165,7 @@ fn a_second_signal_stops_at_once() {
     node.signal(Signal::INT);
     node.logged("stopped at once");
     assert_eq!(node.wait().code(), Some(130));
-    // What it was doing ends with it, and is done again by the next life.
+    // The command ends with the node, and the next start runs it again.
     let mut node = home.serve();
     let recovered = node.logged("recovered after downtime");
     assert_eq!(recovered["taken_over"], 1, "{recovered}");
@@ -245,8 +246,8 @@ fn the_demo_shows_something() {
     });
 }
 
-/// A definition that is written while the node runs goes live, with its commands; one that is wrong changes
-/// nothing and is told.
+/// A definition that is written while the node runs goes live and may run commands. One with
+/// mistakes changes nothing and is logged.
 #[test]
 fn a_folder_that_is_watched() {
     let home = Home::new().with("a.yaml", "name: a\nsteps: [{ id: x, type: noop }]\n");

@@ -1,11 +1,11 @@
-//! Nodes that share a PostgreSQL.
+//! Tests of nodes that share a PostgreSQL database.
 
 use testbed::{Cluster, PoolMode, Pooler};
 
 use crate::node::{Home, Node};
 use crate::{punctual, run};
 
-/// A schema of its own, dropped with it.
+/// A new schema, which is dropped with the value.
 struct Schema {
     url: String,
     name: String,
@@ -58,11 +58,11 @@ fn two_nodes_share_a_database() {
     let table = second.shown(&["node", "list"]);
     assert!(table.trim_start().starts_with("ID") && table.contains("this one answers"), "{table}");
     assert_eq!(second.figure("punctual_nodes"), 2.0);
-    // What one was asked to do can be seen through the other.
+    // A run that one node started can be seen through the other.
     let run_id = first.json(&["run", "t", "--follow"])["id"].clone();
     let seen = second.json(&["run", "show", run_id.as_str().expect("an id")]);
     assert_eq!(seen["status"], "succeeded");
-    // The doctor comes in while they run.
+    // The doctor can check the store while nodes run.
     let (code, out, err) = run(&["doctor", "--db", &schema.url, "--schema", &schema.name]);
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
     assert!(second.stop().success());

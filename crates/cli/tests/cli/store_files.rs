@@ -1,4 +1,4 @@
-//! The file of a store under a running node: other names of it, and a file that goes away.
+//! Tests of the store file under a running node: links to it, and a file that is removed.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::punctual;
 
 const NOTES: &str = "name: notes\nsteps: [{id: a, type: noop}]\n";
 
-/// What a second node on this path says, and its exit code.
+/// Starts a second node on this path. Returns its exit code and output.
 fn second(home: &Home, db: &str) -> (i32, String) {
     let mut args = home.serve_args();
     let place = args.iter().position(|arg| arg == "--db").expect("a store") + 1;
@@ -53,7 +53,7 @@ fn a_node_whose_file_is_gone_acknowledges_nothing_and_stops() {
         } else {
             std::fs::remove_file(home.db()).expect("it is there");
         }
-        // The node may be gone before it has answered.
+        // The node may have exited before it answered.
         if let Ok((status, body)) = crate::node::post(&node.url, start, &json!({})) {
             let is_refused = status == 503 && body.contains("Nothing of this was kept");
             assert!(is_refused || (status, body.as_str()) == (0, ""), "{status} {body}");

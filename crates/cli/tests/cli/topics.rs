@@ -1,4 +1,5 @@
-//! Topics, producers and consumers, and the scripts that declare them, as a person sees them.
+//! Tests of topics, producers and consumers, and the scripts that declare them, through the command
+//! line.
 
 use std::fs;
 use std::io::Write as _;

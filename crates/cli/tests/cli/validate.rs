@@ -1,4 +1,4 @@
-//! `punctual validate`: definitions without a node.
+//! Tests of `punctual validate`, without a node.
 
 use crate::{file, refused, run, shown};
 

@@ -1,4 +1,4 @@
-//! Known answers, all through `punctual calc`.
+//! Compares known answers with those of `punctual calc`.
 
 use serde_json::{Value, json};
 
@@ -16,11 +16,11 @@ const FILES: [&str; 10] = [
     "tz",
     "tz_update_2025b_to_2026f",
 ];
-/// Fields that hold answers or say where they come from: not part of the question.
+/// Fields that hold answers or their origin, and are not part of the question.
 const ANSWERS: [&str; 7] =
     ["expected", "agree", "differ", "missed", "next_after_up", "old_instant", "new_instant"];
 
-/// Where a vector leaves the choice to the dialect, what ours does.
+/// Our answer where a vector leaves the choice to the dialect.
 fn decided(row: &Value) -> Value {
     match (row["expected"].as_str(), row["expr"].as_str()) {
         (Some("accept-as-0-or-reject"), _) => json!("reject"),

@@ -1,4 +1,4 @@
-//! `punctual worker`, and the examples of workers in other languages, beside a fake node.
+//! Tests of `punctual worker`, and of the example workers in other languages, with a fake node.
 
 use std::fs;
 use std::io::Read as _;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::fake_node::FakeNode;
 use crate::{finished, punctual, run};
 
-/// A worker that ends with its test.
+/// A worker that is killed at the end of its test.
 pub(crate) struct Worker(Option<Child>);
 
 impl Worker {
@@ -28,7 +28,7 @@ impl Worker {
         Worker(Some(command.spawn().expect("the worker starts")))
     }
 
-    /// One whose log is in a file, to be read while it runs.
+    /// Starts a worker whose log goes to a file, which the test reads while the worker runs.
     fn spawn_logging(mut command: Command, url: &str, log: &Path) -> Worker {
         let log = fs::File::create(log).expect("a file");
         let command = command.env("PUNCTUAL_URL", url).stdin(Stdio::null());
@@ -41,14 +41,15 @@ impl Worker {
         kill_process(Pid::from_child(child), signal).expect("it runs");
     }
 
-    /// Waits for its end: exit code, and what it said.
+    /// Waits until the worker has exited. Returns its exit code and output.
     fn ended(mut self) -> (i32, String) {
         let child = self.0.take().expect("it runs");
         let (code, out, err) = finished(child.wait_with_output().expect("it ends"));
         (code, out + &err)
     }
 
-    /// Stops it as a person without patience would. Two signals at once would be one.
+    /// Sends SIGINT repeatedly until the worker has exited. Two signals sent at once could arrive
+    /// as one.
     fn insist(mut self) -> (i32, String) {
         for _ in 0..300 {
             if self.0.as_mut().is_some_and(|child| child.try_wait().expect("ours").is_some()) {
@@ -60,7 +61,7 @@ impl Worker {
         panic!("it goes on and on");
     }
 
-    /// Stops it as a person would.
+    /// Stops the worker with SIGINT.
     pub(crate) fn stop(self) -> String {
         self.signal(Signal::INT);
         let (code, said) = self.ended();
@@ -78,13 +79,13 @@ impl Drop for Worker {
     }
 }
 
-/// A zombie has ended: only nobody has asked how.
+/// Whether a process runs. A zombie has ended and only waits to be reaped.
 fn runs(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with(['Z', 'X']))
 }
 
-/// Waits for the end of a process that was killed: the system takes a moment.
+/// Waits for the end of a process that was killed, which takes a moment.
 fn is_gone(pid: &str) -> bool {
     (0..500).any(|_| {
         std::thread::sleep(Duration::from_millis(10));
@@ -92,7 +93,7 @@ fn is_gone(pid: &str) -> bool {
     })
 }
 
-/// Waits until a file has a line.
+/// Waits until the file contains a line.
 pub(crate) fn line_of(path: &Path) -> String {
     for _ in 0..3000 {
         match fs::read_to_string(path) {
@@ -232,7 +233,7 @@ fn a_node_that_is_away_is_waited_for() {
 fn as_many_at_once_as_asked_for() {
     let node = FakeNode::start();
     let dir = tempfile::tempdir().expect("a folder");
-    // Each waits for the other.
+    // Each of the two attempts waits for the other.
     let script = format!(
         "cd {}; read n; : > $n; until [ -e 1 ] && [ -e 2 ]; do sleep 0.05; done; echo $n",
         dir.path().display()
@@ -289,7 +290,8 @@ fn a_second_signal_ends_everything_at_once() {
     assert!(is_gone(&pid));
 }
 
-/// A pipe that what a command has started takes hold of: it is closed when all of that has ended.
+/// A pipe that everything a command has started holds open. It is closed when all of these
+/// processes have ended.
 struct Lifeline {
     folder: tempfile::TempDir,
 }
@@ -308,7 +310,8 @@ impl Lifeline {
         self.folder.path().join(fifo)
     }
 
-    /// A script that holds on with a process of another session and an empty environment, then waits for a word.
+    /// A script that starts a process with its own session and an empty environment, which holds
+    /// the pipe, and then waits for a line.
     fn script(&self) -> String {
         let (held, go) = (self.path("held"), self.path("go"));
         let (held, go) = (held.display(), go.display());
@@ -316,7 +319,7 @@ impl Lifeline {
         format!("exec 3>{held}; {escape} & read line < {go}; echo done")
     }
 
-    /// Waits until it is held.
+    /// Waits until the pipe is held.
     fn held(&self) -> fs::File {
         let mut held = fs::File::open(self.path("held")).expect("a pipe");
         held.read_exact(&mut [0]).expect("a line");
@@ -383,7 +386,7 @@ fn the_command_line_is_checked() {
     }
 }
 
-/// The examples say what they need; where that is not installed there is nothing to check.
+/// The command of an example worker; `None` if a program that it needs is not installed.
 pub(crate) fn example(program: &str, file: &str) -> Option<Command> {
     let is_there = |name: &str| Command::new(name).arg("--version").output().is_ok();
     if let Some(missing) = [program, "python3", "curl"].into_iter().find(|name| !is_there(name)) {

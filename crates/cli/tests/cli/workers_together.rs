@@ -1,4 +1,4 @@
-//! Workers of three kinds beside a real node.
+//! Tests of three kinds of workers with a real node.
 
 use std::fs;
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::node::{Home, Node, post, until};
 use crate::punctual;
 use crate::worker::{Worker, example, line_of};
 
-/// Each step is done by a worker of another kind, and works on what the one before it gave.
+/// Each step is done by another kind of worker, and uses the output of the step before it.
 const WORDS: &str = "name: words
 concurrency: 100
 steps:

@@ -1,10 +1,10 @@
-//! The zone database is bundled, and another one can take its place at run time.
+//! Tests of the zone database: it is bundled, and can be replaced at run time.
 
 use std::path::PathBuf;
 
 use crate::{finished, punctual, shown};
 
-/// A database in which Berlin is two hours east of Greenwich for ever.
+/// A database in which Berlin is always two hours ahead of UTC.
 fn other_database() -> PathBuf {
     let root = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("zoneinfo");
     std::fs::create_dir_all(root.join("Europe")).expect("a folder");
@@ -14,7 +14,7 @@ fn other_database() -> PathBuf {
     root
 }
 
-/// The smallest compiled zone: no changes, one type, and a rule for all time.
+/// The smallest compiled zone: no transitions, one type, and a rule for all time.
 fn tzif(rule: &str) -> Vec<u8> {
     let mut block = b"TZif2".to_vec();
     block.extend([0; 15]);

@@ -1,16 +1,16 @@
-//! A column for everything in a layer: Brandes and Köpf, "Fast and Simple Horizontal Coordinate
-//! Assignment". Four drawings, each pushed to another corner, and their middle.
+//! Assigns a column to every spot in a layer, by Brandes and Köpf, "Fast and Simple Horizontal
+//! Coordinate Assignment": four layouts, each pushed to another corner, and their average.
 
 use std::collections::HashSet;
 
 use super::{Layered, Stand};
 
-/// Between two boxes of a layer.
+/// The space between two boxes of a layer.
 const BOX_GAP: f64 = 28.0;
-/// Between a box and a line, or two lines.
+/// The space between a box and a line, or between two lines.
 const LINE_GAP: f64 = 14.0;
 
-/// The middle of each spot. Neighbours of a layer never overlap.
+/// The centre of each spot. Neighbours in a layer never overlap.
 pub(super) fn assign(layered: &Layered) -> Vec<f64> {
     let conflicts = conflicts(layered);
     let mut drawings = Vec::new();
@@ -43,7 +43,7 @@ pub(super) fn assign(layered: &Layered) -> Vec<f64> {
     (0..layered.spots.len()).map(middle).collect()
 }
 
-/// Lines that would bend a long line by crossing it: they are not drawn straight themselves.
+/// Lines that cross a long line and would bend it. These are not drawn straight.
 fn conflicts(layered: &Layered) -> HashSet<(usize, usize)> {
     let is_line = |spot: usize| layered.spots[spot].stand != Stand::Box;
     let mut at = vec![0; layered.spots.len()];
@@ -73,8 +73,8 @@ fn conflicts(layered: &Layered) -> HashSet<(usize, usize)> {
     found
 }
 
-/// One of the four: aligned with the layer above or below, and pushed to the left, or to the right
-/// by looking at it in a mirror.
+/// One of the four layouts: aligned with the layer above or below, and pushed to the left, or, by
+/// mirroring it, to the right.
 fn corner(
     layered: &Layered,
     conflicts: &HashSet<(usize, usize)>,
@@ -96,7 +96,7 @@ fn corner(
     xs
 }
 
-/// Which spots stand under each other: each with the first of its column.
+/// Aligns spots in columns. Returns for each spot the first one of its column.
 fn align(
     layered: &Layered,
     layers: &[Vec<usize>],
@@ -134,8 +134,8 @@ fn align(
     root
 }
 
-/// Pushes columns to the left as far as they go, and then each back to the right as far as its
-/// neighbours let it, so that nothing is torn apart.
+/// Pushes columns to the left as far as possible, then each back to the right as far as its
+/// neighbours allow, so that connected columns stay together.
 fn compact(
     layered: &Layered,
     layers: &[Vec<usize>],
@@ -175,7 +175,7 @@ fn compact(
     (0..count).map(|spot| xs[root[spot]]).collect()
 }
 
-/// How far the middles of two neighbours are apart at least.
+/// The least distance between the centres of two neighbours.
 pub(super) fn apart(layered: &Layered, left: usize, right: usize) -> f64 {
     let (left, right) = (&layered.spots[left], &layered.spots[right]);
     let are_boxes = left.stand == Stand::Box && right.stand == Stand::Box;

@@ -1,13 +1,13 @@
-//! The order inside of layers: barycentres from layer to layer, down and up, and neighbours that
-//! change places where that helps. The best order seen is kept.
+//! Orders the spots inside layers: by barycentres from layer to layer, down and up, and by swapping
+//! neighbours where that helps. The best order found is kept.
 
 use super::Layered;
 
 /// Sweeps over all layers, each down or up. More of them change little.
 const SWEEPS: usize = 16;
-/// Sweeps without an improvement after which no more is tried.
+/// The number of sweeps without an improvement after which the search ends.
 const PATIENCE: usize = 5;
-/// How many pairs of lines may be compared for changing places: a bound for dense graphs.
+/// The most pairs of lines that are compared for swaps: a bound for dense graphs.
 const COMPARISONS: usize = 400_000;
 
 /// Reorders the layers.
@@ -35,7 +35,7 @@ pub(super) fn reduce(layered: &mut Layered) {
     layered.layers = best;
 }
 
-/// The order in which they are found from above: what was declared first stands to the left.
+/// Orders spots as a search from above finds them, so that those declared first are to the left.
 fn begin(layered: &mut Layered, at: &mut [usize]) {
     let mut is_found = vec![false; layered.spots.len()];
     let mut layer_of = vec![0; layered.spots.len()];
@@ -67,7 +67,7 @@ fn note(layer: &[usize], at: &mut [usize]) {
     }
 }
 
-/// Orders each layer by where its neighbours in the layer before stand, on average.
+/// Orders each layer by the average position of its neighbours in the previous layer.
 fn reorder(layered: &mut Layered, at: &mut [usize], is_down: bool, later_first: bool) {
     let count = layered.layers.len();
     for step in 1..count {
@@ -91,7 +91,7 @@ fn reorder(layered: &mut Layered, at: &mut [usize], is_down: bool, later_first: 
     }
 }
 
-/// Lets neighbours change places as long as that removes crossings.
+/// Swaps neighbours as long as that removes crossings.
 fn change_places(layered: &mut Layered, at: &mut [usize], comparisons: &mut usize) {
     for _round in 0..8 {
         let mut is_better = false;
@@ -118,7 +118,7 @@ fn change_places(layered: &mut Layered, at: &mut [usize], comparisons: &mut usiz
     }
 }
 
-/// How many crossings there are less if the one with `right` came first.
+/// How many crossings a swap of the two spots would remove.
 fn inversions(left: &[usize], right: &[usize], at: &[usize]) -> i64 {
     let mut gain = 0;
     for &l in left {
@@ -129,12 +129,12 @@ fn inversions(left: &[usize], right: &[usize], at: &[usize]) -> i64 {
     gain
 }
 
-/// How many lines cross, between all layers.
+/// The number of crossing lines between all layers.
 pub(super) fn crossings(layered: &Layered, at: &[usize]) -> usize {
     let mut total = 0;
     for pair in layered.layers.windows(2) {
         let width = pair[1].len();
-        // A tree of sums: how many lines so far end at or before a place.
+        // A Fenwick tree: how many lines so far end at or before a position.
         let mut sums = vec![0usize; width + 1];
         let mut so_far = 0;
         let mut ends = Vec::new();

@@ -1,19 +1,19 @@
-//! Columns closer together, where straight lines have torn a large graph apart.
+//! Moves columns closer together where straight lines made a large graph too wide.
 //!
-//! Everything is pulled towards what it is joined with, layer by layer, as far as its neighbours
-//! let it; then lines that can be straight are made straight again.
+//! Layer by layer, every spot is pulled towards its neighbours in other layers, as far as the spots
+//! beside it allow. Then lines that can be straight are straightened again.
 
 use super::columns::apart;
 use super::{Layered, Stand};
 
-/// Drawings that are not wider need no narrowing: what fits on most screens.
+/// Drawings up to this width, which fits on most screens, are not narrowed.
 const WIDE: f64 = 1000.0;
-/// How many times as wide as its widest layer a drawing may be.
+/// The widest drawing, as a multiple of its widest layer.
 const TOO_WIDE: f64 = 1.3;
-/// Rounds over all layers, each down and up. More of them change little.
+/// Passes over all layers, each down and up. More of them change little.
 const ROUNDS: usize = 8;
 
-/// Narrows what is too wide.
+/// Narrows a drawing that is too wide.
 pub(super) fn narrow(layered: &Layered, xs: &mut [f64]) {
     let widest = layered.layers.iter().map(|layer| natural(layered, layer)).fold(0.0, f64::max);
     let least = xs.iter().copied().fold(f64::INFINITY, f64::min);
@@ -29,13 +29,14 @@ pub(super) fn narrow(layered: &Layered, xs: &mut [f64]) {
     straighten(layered, xs);
 }
 
-/// How wide a layer is without anything but its gaps.
+/// The width of a layer with only the required gaps.
 fn natural(layered: &Layered, layer: &[usize]) -> f64 {
     layer.windows(2).map(|pair| apart(layered, pair[0], pair[1])).sum()
 }
 
-/// Puts each spot of a layer where it is nearest to what it is joined with, in the sense of least
-/// squares, in the same order and without an overlap: spots that would collide move as one.
+/// Moves each spot of a layer as near as possible to its neighbours in other layers, in the sense
+/// of least squares. The order stays the same and nothing overlaps: spots that would collide move
+/// as one.
 fn pull(layered: &Layered, layer: &[usize], xs: &mut [f64]) {
     struct Group {
         weight: f64,
@@ -65,7 +66,7 @@ fn pull(layered: &Layered, layer: &[usize], xs: &mut [f64]) {
     }
 }
 
-/// Where a spot would like to be, and how much.
+/// The position that a spot prefers, and the weight of that preference.
 fn wanted(layered: &Layered, spot: usize, xs: &[f64]) -> (f64, f64) {
     let is_line = |spot: usize| layered.spots[spot].stand != Stand::Box;
     let (mut weights, mut sum) = (0.0, 0.0);
@@ -83,7 +84,8 @@ fn wanted(layered: &Layered, spot: usize, xs: &[f64]) -> (f64, f64) {
     if weights > 0.0 { (weights, sum / weights) } else { (0.1, xs[spot]) }
 }
 
-/// Gives all spots of a line, or of a chain of boxes, one column, if there is one free for all.
+/// Gives all spots of a line, or of a chain of boxes, the same column, if there is one that is free
+/// for all.
 fn straighten(layered: &Layered, xs: &mut [f64]) {
     let count = layered.spots.len();
     let mut sides = vec![(None, None); count];
@@ -112,8 +114,8 @@ fn straighten(layered: &Layered, xs: &mut [f64]) {
     }
 }
 
-/// Spots that follow each other with nothing else at the line between them, from top to bottom;
-/// and of each of these, the lines without boxes alone.
+/// Chains of spots, from top to bottom, that are connected only to each other; and the parts of
+/// each chain that are lines without boxes.
 fn runs(layered: &Layered) -> Vec<Vec<usize>> {
     let follower = |spot: usize| match layered.spots[spot].below.as_slice() {
         [below] if layered.spots[*below].above.len() == 1 => Some(*below),

@@ -1,23 +1,23 @@
-//! Lines between boxes that have their columns, the height of layers, and parts side by side.
+//! Routes lines between boxes, sets the height of layers, and puts parts side by side.
 
 use super::{Course, LOOP_REACH, Layered, Link, Point, Route, Size, Stand};
 
-/// Between two layers with boxes, at least; wide steps to the side get more.
+/// The least distance between two layers with boxes; wide steps to the side get more.
 const LAYER_GAP: f64 = 36.0;
-/// Between a layer with boxes and one with labels alone.
+/// The distance between a layer with boxes and one with only labels.
 const LABEL_GAP: f64 = 18.0;
-/// More than this a layer does not get, however wide it is.
+/// The largest distance between layers, however wide the steps are.
 const WIDEST_GAP: f64 = 110.0;
-/// Between lines at the side.
+/// The distance between lines at the side.
 const LANE: f64 = 14.0;
-/// Between parts that do not hang together.
+/// The distance between unconnected parts.
 const PART_GAP: f64 = 40.0;
-/// How wide a row of parts may be before the next one begins, unless one part is wider.
+/// The width at which another row of parts begins, unless one part is wider.
 const ROW_WIDTH: f64 = 1100.0;
-/// Ends of lines at one edge of a box keep this distance, if there is room.
+/// The distance between the ends of lines at one edge of a box, if there is room.
 const END_GAP: f64 = 14.0;
 
-/// A part with its upper left corner at 0, 0.
+/// The layout of a part, with its upper left corner at 0, 0.
 pub(super) struct Laid {
     pub(super) size: Size,
     pub(super) corners: Vec<Point>,
@@ -28,12 +28,12 @@ pub(super) struct Laid {
 struct Grid<'a> {
     layered: &'a Layered,
     xs: &'a [f64],
-    /// Top and bottom of each layer.
+    /// The top and bottom of each layer.
     bands: Vec<(f64, f64)>,
     layer_of: Vec<usize>,
 }
 
-/// Lays one part out.
+/// Lays out one part.
 pub(super) fn lay(layered: &Layered, xs: &[f64], links: &[Link]) -> Laid {
     let mut layer_of = vec![0; layered.spots.len()];
     for (number, layer) in layered.layers.iter().enumerate() {
@@ -83,7 +83,7 @@ fn bands(layered: &Layered, xs: &[f64]) -> Vec<(f64, f64)> {
 }
 
 impl Grid<'_> {
-    /// The top of what stands there: in the middle of its layer.
+    /// The top of a spot, which is centred in its layer.
     fn top(&self, spot: usize) -> f64 {
         let (top, bottom) = self.bands[self.layer_of[spot]];
         (top + bottom - self.layered.spots[spot].height) / 2.0
@@ -93,7 +93,7 @@ impl Grid<'_> {
         self.top(spot) + self.layered.spots[spot].height
     }
 
-    /// Half of the width of a box itself, without what is kept free beside it.
+    /// Half of the width of a box, without the space beside it.
     fn half(&self, spot: usize) -> f64 {
         self.layered.spots[spot].left
     }
@@ -121,7 +121,8 @@ impl Grid<'_> {
         routes.collect()
     }
 
-    /// Where at its box each line ends: side by side, in the order of where they come from.
+    /// The horizontal position of each line's end at its box. Ends are side by side, in the order
+    /// of where the lines come from.
     fn ends(&self, end: impl Fn(&[usize]) -> (usize, usize)) -> Vec<f64> {
         let chains = &self.layered.chains;
         let mut at_box = vec![Vec::new(); self.layered.members.len()];
@@ -142,7 +143,7 @@ impl Grid<'_> {
         xs
     }
 
-    /// The lines that lead back, each in a lane of its own at the side with less in the way.
+    /// The lines that lead back, each in its own lane at the side with fewer obstacles.
     fn aside(
         &self,
         links: &[Link],
@@ -167,7 +168,7 @@ impl Grid<'_> {
         }
     }
 
-    /// Gives each line of one side its lane: short ones inside, and none across another.
+    /// Assigns lanes to the lines of one side: short lines inside, and none across another.
     fn lanes(&self, mut side: Vec<Return>, reach: &mut f64, routes: &mut Vec<(usize, Route)>) {
         let span = |back: &Return| {
             let (a, b) = (self.top(back.from), self.top(back.to));
@@ -201,7 +202,7 @@ impl Grid<'_> {
         }
     }
 
-    /// A line from a lower box to an upper one by way of the lane at `x`.
+    /// A line from a lower box to an upper one through the lane at `x`.
     fn back(&self, back: &Return, x: f64, lane: usize) -> Route {
         let mut points = self.way_out(back.from, back.is_right, 0.75, lane);
         let mut way_in = self.way_out(back.to, back.is_right, 0.25, lane);
@@ -214,7 +215,7 @@ impl Grid<'_> {
         Route { course: Course::Aside, points, label }
     }
 
-    /// From the side of a box to where nothing is in the way: straight, or over its neighbours.
+    /// The points from the side of a box to free space: straight, or over its neighbours.
     fn way_out(&self, spot: usize, is_right: bool, share: f64, lane: usize) -> Vec<Point> {
         let out = if is_right { 1.0 } else { -1.0 };
         let x = self.xs[spot] + out * self.half(spot);
@@ -228,7 +229,7 @@ impl Grid<'_> {
         points
     }
 
-    /// How many boxes and labels of its layer stand further out.
+    /// The number of boxes and labels of the layer that are further out.
     fn beyond(&self, spot: usize, is_right: bool) -> usize {
         let others = self.layered.layers[self.layer_of[spot]].iter();
         others
@@ -266,7 +267,7 @@ struct Return {
     is_right: bool,
 }
 
-/// Parts side by side, and in rows where one would be too wide.
+/// Arranges parts side by side, in several rows if one would be too wide.
 #[derive(Default)]
 pub(super) struct Shelf {
     x: f64,

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Links of a text such as `a>b b>c`, over as many boxes as there are letters.
+/// Parses links from a text such as `a>b b>c`, over as many boxes as there are letters.
 fn links(text: &str) -> (usize, Vec<Link>) {
     let number = |letter: &str| usize::from(letter.as_bytes()[0] - b'a');
     let links: Vec<Link> = text
@@ -22,7 +22,7 @@ fn sizes(count: usize) -> Vec<Size> {
     (0..count).map(|n| Size { width: 90.0 + (n * 37 % 130) as f64, height: 46.0 }).collect()
 }
 
-/// Places a graph and checks what has to be true of any.
+/// Lays out a graph and checks what must hold for any graph.
 fn check(count: usize, links: &[Link]) -> Placed {
     let sizes = sizes(count);
     let placed = place(&sizes, links);
@@ -62,7 +62,7 @@ fn check(count: usize, links: &[Link]) -> Placed {
     placed
 }
 
-/// A line at the side touches no box but its own.
+/// Checks that a line at the side touches no box but its own.
 fn runs_around(route: &Route, link: &Link, placed: &Placed, sizes: &[Size]) {
     for pair in route.points.windows(2).filter(|_| route.course == Course::Aside) {
         let (left, right) = (pair[0].x.min(pair[1].x), pair[0].x.max(pair[1].x));
@@ -75,7 +75,7 @@ fn runs_around(route: &Route, link: &Link, placed: &Placed, sizes: &[Size]) {
     }
 }
 
-/// How many lines cross in each part of a graph.
+/// The number of crossing lines in all parts of a graph.
 fn crossing_lines(count: usize, links: &[Link]) -> usize {
     let is_back = backward(count, links);
     let sizes = sizes(count);
@@ -93,7 +93,7 @@ fn crossing_lines(count: usize, links: &[Link]) -> usize {
     each.sum()
 }
 
-/// Every two lines between every two layers.
+/// Counts crossings by comparing every two lines between two layers.
 fn slow_crossings(layered: &Layered, at: &[usize]) -> usize {
     let mut crossed = 0;
     for layer in &layered.layers {
@@ -110,7 +110,7 @@ fn slow_crossings(layered: &Layered, at: &[usize]) -> usize {
     crossed
 }
 
-/// Numbers that look like chance and are always the same.
+/// Pseudo-random numbers that are always the same.
 fn chance(seed: u64) -> impl FnMut(usize) -> usize {
     let mut state = seed;
     move |below| {
@@ -134,12 +134,12 @@ fn known_graphs_have_no_crossings() {
         ("a>d a>c a>b b>g c>f d>e e>h f>h g>h", 0),
         // A tree.
         ("a>b a>c b>d b>e c>f c>g d>h e>i f>j g>k", 0),
-        // Pairs that have to change places.
+        // Pairs that have to be swapped.
         ("a>e b>d c>f d>g e>h f>i", 0),
-        // A long line beside a chain, and one that skips.
+        // A long line beside a chain, and one that skips layers.
         ("a>b b>c c>d d>e a>e b>e", 0),
         ("a>c a>d b>c b>d", 1),
-        // Three each with each: nine pairs of lines cross in two rows at best.
+        // Three boxes each connected with three: at best, nine pairs of lines cross.
         ("a>d a>e a>f b>d b>e b>f c>d c>e c>f", 9),
     ];
     for (text, expected) in cases {
@@ -216,7 +216,7 @@ fn what_leads_back_on_purpose_does_not_pull_down() {
     graph[2].is_back = true;
     let placed = check(count, &graph);
     assert_eq!(placed.routes[2].course, Course::Aside);
-    // Even if it is all there is between two boxes.
+    // This holds even for the only link between two boxes.
     let only = [Link { is_back: true, ..link(0, 1) }];
     check(2, &only);
 }

@@ -1,4 +1,4 @@
-//! A command as it is started.
+//! Builds the command to start from an `exec` action: program, arguments, environment.
 
 use std::ffi::OsString;
 use std::io;
@@ -10,13 +10,13 @@ use tokio::process::Command;
 
 use crate::{Ended, Work, code};
 
-/// What a command gets of the node's own environment: nothing that could hold a secret.
+/// Variables of the node's own environment that a command inherits: none that could hold a secret.
 const INHERITED: &[&str] = &["PATH", "HOME", "LANG", "TZ", "USER"];
 
-/// Where programs are, if the node does not know either.
+/// `PATH` for commands if the node has none itself.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Reads an action; what cannot be started is refused for good.
+/// Builds a command from an action. An action that can never be started fails without a retry.
 pub(super) fn read(action: &ExecAction, work: &Work) -> Result<Command, Ended> {
     let Some((program, arguments)) = action.command.split_first().filter(|(p, _)| !p.is_empty())
     else {
@@ -56,7 +56,8 @@ pub(super) fn read(action: &ExecAction, work: &Work) -> Result<Command, Ended> {
     Ok(command)
 }
 
-/// What the system takes for the end of a word. A [`Command`] replaces such words before anybody can read them.
+/// Whether a word or variable contains NUL, which the operating system takes for the end of the
+/// text. [`Command`] replaces such words silently, so they are found here first.
 fn has_nul(action: &ExecAction) -> bool {
     action.command.iter().chain(action.env.values()).any(|word| word.contains('\0'))
 }
@@ -69,8 +70,8 @@ fn inherited() -> impl Iterator<Item = (&'static str, OsString)> {
     INHERITED.iter().filter_map(|name| Some((*name, std::env::var_os(name)?)))
 }
 
-/// Tells why a command did not start. A host that is short of processes or memory may recover; a
-/// program that is not there or not a program does not become one.
+/// Reports why a command did not start. The attempt may be retried if the host was short of
+/// processes or memory, but not if the program is missing or not executable.
 pub(super) fn not_started(action: &ExecAction, error: &io::Error) -> Ended {
     use io::ErrorKind::{InvalidInput, NotADirectory, NotFound, PermissionDenied};
     let program = action.command.first().map(String::as_str).unwrap_or_default().escape_debug();

@@ -1,9 +1,11 @@
-//! Processes that have left the group of their command, with `setsid` say: they end with it all the same. They are known by
-//! a mark in the environment that they began with, which every process hands on to what it starts.
+//! Finds processes that have left the process group of their command, for example with `setsid`, so
+//! that they end with the command all the same. They are recognized by a mark in their initial
+//! environment, which every process passes on to the processes it starts.
 //!
-//! Supervisors find such processes without it (docs/decisions/0058). The mark is for commands without a supervisor,
-//! for those whose supervisor was killed, and for what both a node and its supervisors left when they were killed: there,
-//! whoever starts a process without the mark keeps it.
+//! Supervisors find such processes without the mark (docs/decisions/0058). The mark is for commands
+//! without a supervisor, for commands whose supervisor was killed, and for processes that remain
+//! after a node and its supervisors were killed. In these cases a process that was started without
+//! the mark is not found and keeps running.
 
 use std::fs;
 use std::io::Read as _;
@@ -13,19 +15,23 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::orphans::Process;
 
-/// The variable that has the mark.
+/// The environment variable that holds the mark.
 pub(super) const VARIABLE: &str = "PUNCTUAL_EXEC";
-/// Looks for processes that were started while the ones before were ended.
+/// The most searches. A further search finds processes that were started while the previous ones
+/// were killed.
 const ROUNDS: usize = 50;
-/// What is read of an environment at most: the mark may stand behind what the definition gives.
+/// The most that is read of an environment. It is large because the mark may follow the variables
+/// of the definition.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// What the processes of one command have in common: the node's process, and a number of their own.
+/// The mark that all processes of one command share: the node's process id and start time, and a
+/// number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mark(String);
 
 impl Mark {
-    /// Another one for each command. Without `/proc` there is none, and nothing could be found by it.
+    /// A new mark for each command, or `None` without `/proc`, where marked processes could not be
+    /// found.
     pub(super) fn new() -> Option<Mark> {
         static COMMANDS: AtomicU64 = AtomicU64::new(0);
         let node = Process::of(rustix::process::getpid())?;
@@ -37,13 +43,14 @@ impl Mark {
         &self.0
     }
 
-    /// Kills every process that has the mark, until there is none. How many there were.
+    /// Kills every process that has this mark until none is left. Returns how many processes were
+    /// killed.
     pub(super) fn end_all(&self) -> usize {
         end(|mark| mark == self.0)
     }
 }
 
-/// Kills what commands of a node have left that is gone.
+/// Kills the processes that the commands of a node left behind. The node itself has ended.
 pub(super) fn end_all_of(node: &Process) -> usize {
     let prefix = prefix(node);
     end(|mark| mark.starts_with(&prefix))
@@ -70,7 +77,8 @@ fn end(is_meant: impl Fn(&str) -> bool) -> usize {
     ended
 }
 
-/// Processes that run and have such a mark. Those that have ended have no environment any more.
+/// The running processes whose mark is meant. Processes that have ended no longer have an
+/// environment.
 fn marked(is_meant: &impl Fn(&str) -> bool) -> Vec<Pid> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let ids = entries.flatten().filter_map(|entry| {
@@ -80,7 +88,8 @@ fn marked(is_meant: &impl Fn(&str) -> bool) -> Vec<Pid> {
     ids.filter(|id| mark_of(*id).is_some_and(|mark| is_meant(&mark))).collect()
 }
 
-/// Processes of others cannot be read, and are not ours.
+/// The mark of a process. The environment of another user's process cannot be read; such a process
+/// is not ours.
 fn mark_of(id: Pid) -> Option<String> {
     let file = fs::File::open(format!("/proc/{}/environ", id.as_raw_pid())).ok()?;
     let mut environment = Vec::new();

@@ -1,5 +1,5 @@
-//! A command without a supervisor and all it starts: one process group, which ends as a whole, with what has left
-//! it and is known by its mark.
+//! A command without a supervisor, together with all processes it starts. They form one process
+//! group, which is killed as a whole. Processes that left the group are found by their mark.
 
 use std::io;
 use std::process::ExitStatus;
@@ -15,12 +15,12 @@ use super::orphans::{Note, Notes};
 /// A running process group. Dropping it kills the group.
 pub(super) struct Group {
     leader: Child,
-    /// The group's id while it is ours to signal: from the start until the leader is reaped, when
-    /// the number may come to mean another group.
+    /// The group's id while it may be signalled: from the start until the leader is reaped.
+    /// Afterwards the number may be given to another group.
     id: Option<Pid>,
     children: unix::Signal,
     note: Option<Note>,
-    /// What processes have that have left the group.
+    /// The mark of the command, by which processes that left the group are found.
     mark: Option<Mark>,
 }
 
@@ -30,7 +30,7 @@ impl Group {
         mark: Option<Mark>,
         notes: Option<&Notes>,
     ) -> io::Result<Group> {
-        // Listened for before there is a child, so that no end is missed.
+        // The signal handler is installed before the child exists, so that no exit is missed.
         let children = unix::signal(SignalKind::child())?;
         let leader = command.process_group(0).kill_on_drop(true).spawn()?;
         let id = leader.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
@@ -46,8 +46,8 @@ impl Group {
         }
     }
 
-    /// Returns when the leader has ended. It is not reaped: as a zombie it keeps the group's id
-    /// ours until [`finish`](Group::finish).
+    /// Returns when the leader has ended. The leader is not reaped yet: as a zombie it keeps the
+    /// group's id reserved until [`finish`](Group::finish).
     pub(super) async fn leader_ended(&mut self) {
         let Some(id) = self.id else { return };
         while !is_zombie(id) {
@@ -55,20 +55,21 @@ impl Group {
         }
     }
 
-    /// Sends a signal to every process of the group; none being left is no error.
+    /// Sends a signal to every process of the group. It is no error if the group is empty.
     pub(super) fn signal(&self, signal: Signal) {
         if let Some(id) = self.id {
             let _ = kill_process_group(id, signal);
         }
     }
 
-    /// Kills what is left of the group and what has left it, and reaps its leader.
+    /// Kills the processes left in the group and those that left it, then reaps the leader.
     pub(super) async fn finish(&mut self) -> io::Result<ExitStatus> {
         self.signal(Signal::KILL);
         let status = self.leader.wait().await;
         self.id = None;
         if let Some(mark) = self.mark.clone() {
-            // Every process of the machine is looked at.
+            // The search reads the environment of every process of the machine, so it runs on a
+            // blocking thread.
             let _ = tokio::task::spawn_blocking(move || mark.end_all()).await;
             self.mark = None;
         }
@@ -86,7 +87,8 @@ impl Drop for Group {
     }
 }
 
-/// Whether a child has ended and waits to be reaped. One that cannot be asked about has ended.
+/// Whether a child has ended and waits to be reaped. A child that cannot be queried counts as
+/// ended.
 pub(super) fn is_zombie(child: Pid) -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     !matches!(waitid(WaitId::Pid(child), options), Ok(None))

@@ -1,4 +1,5 @@
-//! Commands: started in a process group of their own, fed, listened to, and ended with it.
+//! Runs commands: starts each in a process group of its own, writes its input, reads its output,
+//! and kills the group at its end.
 
 mod command;
 mod escaped;
@@ -27,18 +28,18 @@ pub(crate) use orphans::Notes;
 pub use orphans::end_orphans;
 pub use supervisor::{Supervisor, supervise};
 
-/// How long pipes are read after the whole group has ended. What was written before is in the
-/// pipes' buffers and read at once; only a process that left the group can hold them open.
+/// How long pipes are read after the whole group has ended. The output written before is in the
+/// pipes' buffers and read at once; only a process that left the group can keep the pipes open.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// Starts commands where the host allows it.
+/// Starts commands, if the host's policy allows them.
 #[derive(Debug)]
 pub(crate) struct Launcher {
     pub(crate) allowed: bool,
     pub(crate) grace: Duration,
     pub(crate) notes: Option<Notes>,
     pub(crate) supervisor: Option<Supervisor>,
-    /// Hides secrets in what is cut.
+    /// Masks secrets in output before the output is cut.
     pub(crate) mask: Mask,
 }
 
@@ -65,7 +66,8 @@ impl Launcher {
         }
     }
 
-    /// Logs before the first command how far what it starts ends with it.
+    /// Logs once, before the first command, whether supervisors end everything that a command
+    /// starts.
     fn tell_once(&self) {
         static TOLD: Once = Once::new();
         TOLD.call_once(|| match &self.supervisor {
@@ -79,7 +81,7 @@ impl Launcher {
         });
     }
 
-    /// Feeds the command and listens to it until it has ended, by itself or by us.
+    /// Writes the command's input and reads its output until it has ended or was killed.
     async fn accompany(
         &self,
         mut running: Running,
@@ -119,7 +121,8 @@ impl Launcher {
         }
     }
 
-    /// Waits for the leader's end; asks for it, then forces it, when it is time.
+    /// Waits until the leader has ended. On timeout or cancellation, sends SIGTERM and waits at
+    /// most for the grace period; the caller then kills what is left.
     async fn watch(
         &self,
         running: &mut Running,
@@ -137,14 +140,14 @@ impl Launcher {
     }
 }
 
-/// The near ends of a command's pipes.
+/// The node's ends of a command's pipes.
 struct Pipes {
     stdin: Option<ChildStdin>,
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
 }
 
-/// Writes and reads at the same time, so that no full pipe blocks either side.
+/// Writes and reads at the same time, so that a full pipe blocks neither side.
 async fn pipe(
     pipes: Pipes,
     input: &[u8],
@@ -154,7 +157,7 @@ async fn pipe(
 ) {
     let feeding = async {
         if let Some(mut stdin) = pipes.stdin {
-            // A command need not read its input: a broken pipe says nothing about its success.
+            // A command need not read its input, so a broken pipe is not a failure.
             let _ = stdin.write_all(input).await;
         }
     };

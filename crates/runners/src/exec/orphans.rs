@@ -1,10 +1,11 @@
-//! Process groups that outlive a killed node: noted while they run, ended at the next start.
+//! Process groups that outlive a killed node: recorded as notes while they run, killed when a node
+//! starts again.
 //!
-//! A note is an empty file whose name says all, so none is ever half written. Processes are known
-//! by id and start time, because ids are used again; start times are read from `/proc`, so on
-//! systems without it nothing is noted. Two gaps are left, because a child cannot be held back
-//! before it runs without unsafe code: a node killed between the start of a command and its note,
-//! and a group whose leader has ended, and been reaped, after its node was killed.
+//! A note is an empty file whose name holds all its data, so a note is never half written.
+//! Processes are identified by id and start time, because ids are reused. Start times are read from
+//! `/proc`; on systems without it no notes are written. Two gaps remain, because without unsafe
+//! code a child cannot be held back before it runs: a node killed between the start of a command
+//! and its note, and a group whose leader ended and was reaped after its node was killed.
 
 use std::fs::{self, File};
 use std::io;
@@ -18,13 +19,13 @@ use super::stat::Stat;
 
 const EXTENSION: &str = "group";
 
-/// The folder of notes.
+/// The directory that holds the notes.
 #[derive(Debug)]
 pub(crate) struct Notes {
     dir: PathBuf,
 }
 
-/// One group's note. Dropping it removes it.
+/// The note of one group. Dropping the value removes the file.
 #[derive(Debug)]
 pub(super) struct Note {
     path: PathBuf,
@@ -36,8 +37,8 @@ impl Notes {
         Ok(Notes { dir })
     }
 
-    /// Notes a running group. Without a note the command runs all the same: it would only be
-    /// missed by [`end_orphans`] after a crash.
+    /// Writes a note for a running group. A command runs even if its note cannot be written;
+    /// [`end_orphans`] would then not find it after a crash.
     pub(super) fn note(&self, group: Pid) -> Option<Note> {
         let noted = Noted {
             group: Process::of(group)?,
@@ -62,11 +63,11 @@ impl Drop for Note {
     }
 }
 
-/// Kills the process groups that nodes left running when they were killed, and gives their number.
+/// Kills the process groups that killed nodes left running, and returns how many there were.
 ///
-/// A note in `dir` (see [`Policy::groups_dir`](crate::Policy::groups_dir)) counts if its node is
-/// gone and its group's leader still is the process that was noted. Notes of groups that are gone
-/// are removed; those of living nodes are left alone. A missing folder holds no notes.
+/// A note in `dir` (see [`Policy::groups_dir`](crate::Policy::groups_dir)) counts if its node has
+/// ended and the leader of its group still is the recorded process. Notes of groups that have ended
+/// are removed; notes of running nodes are left alone. A missing directory holds no notes.
 pub fn end_orphans(dir: &Path) -> io::Result<usize> {
     let entries = match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
@@ -84,7 +85,7 @@ pub fn end_orphans(dir: &Path) -> io::Result<usize> {
         let mut has_ended = 0;
         if of_this_boot && noted.group.is_there() {
             match kill_process_group(noted.group.id, Signal::KILL) {
-                // Its supervisor was faster.
+                // The group's supervisor has killed it first.
                 Err(Errno::SRCH) => {}
                 killed => {
                     killed?;
@@ -107,12 +108,12 @@ pub fn end_orphans(dir: &Path) -> io::Result<usize> {
     Ok(ended)
 }
 
-/// What a note says.
+/// The data of a note, as encoded in its file name.
 #[derive(Debug, PartialEq)]
 struct Noted {
     group: Process,
     owner: Process,
-    /// Start times count from the boot.
+    /// The id of the boot that the start times are relative to.
     boot: String,
 }
 
@@ -128,7 +129,7 @@ impl Noted {
         let mut parts = path.file_stem()?.to_str()?.splitn(5, '-');
         let group = Process::read(parts.next()?, parts.next()?)?;
         if group.id == Pid::INIT {
-            // To the system, group 1 means every process there is.
+            // To `kill`, group 1 means every process there is.
             return None;
         }
         Some(Noted {
@@ -139,7 +140,7 @@ impl Noted {
     }
 }
 
-/// A process told apart from others that have its id at other times.
+/// A process, identified by id and start time, because ids are reused.
 #[derive(Debug, PartialEq)]
 pub(super) struct Process {
     pub(super) id: Pid,
@@ -157,7 +158,8 @@ impl Process {
         Some(Process { id, started: started.parse().ok()? })
     }
 
-    /// Zombies included: the rest of a group may outlive its leader.
+    /// Whether the process exists. Zombies count, because the rest of a group may outlive its
+    /// leader.
     pub(super) fn is_there(&self) -> bool {
         Stat::of(self.id).is_some_and(|stat| stat.started == self.started)
     }

@@ -1,4 +1,4 @@
-//! How a command ended, told.
+//! Turns the end of a command into the attempt's result.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -15,17 +15,19 @@ use crate::{Ended, Mask, code};
 /// Why a command ended.
 pub(super) enum Why {
     OfItself,
-    /// Its time was over; whether it ended in the grace period or had to be killed.
+    /// The command exceeded its timeout. `in_grace`: it ended within the grace period; if false, it
+    /// was killed.
     TimedOut {
         in_grace: bool,
     },
-    /// It was cancelled; whether it ended in the grace period or had to be killed.
+    /// The attempt was cancelled. `in_grace`: the command ended within the grace period; if false,
+    /// it was killed.
     Cancelled {
         in_grace: bool,
     },
 }
 
-/// All there is to know about a command that has ended.
+/// The end of a command: why, its exit status and its output.
 pub(super) struct Outcome {
     pub(super) why: Why,
     pub(super) status: ExitStatus,
@@ -73,8 +75,8 @@ impl Outcome {
         }
     }
 
-    /// What is kept of a command. If it wrote more than that, what it wrote is cut: JSON is kept whole before the text
-    /// that it was read from, and of two long texts stderr has a quarter.
+    /// The stored output of a command. Output that is too long is cut: parsed JSON is kept whole in
+    /// preference to the text it was parsed from, and of two long texts stderr gets a quarter.
     fn output(&self, mask: &Mask) -> Value {
         let (mut stdout, mut stderr) = (self.stdout.text(mask), self.stderr.text(mask));
         let json = match self.stdout.is_truncated() {
@@ -84,7 +86,7 @@ impl Outcome {
         let json = json.map(|json| (json.to_string().len(), json));
         let json = json.filter(|(bytes, _)| *bytes <= TEXT_BYTES);
         let room = TEXT_BYTES - json.as_ref().map_or(0, |(bytes, _)| *bytes);
-        // Masked before they are cut: half of a secret would not be found any more.
+        // Secrets are masked before the cut, because masking would not recognize half of a secret.
         if encoded_len(&stdout) + encoded_len(&stderr) > room {
             (stdout, stderr) = (mask.apply(&stdout), mask.apply(&stderr));
         }

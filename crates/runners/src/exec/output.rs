@@ -1,19 +1,21 @@
-//! What a command writes: its beginning up to a limit, its last lines, and how much it was.
+//! Captures the output of a command: its beginning up to a limit, its last lines, and its total
+//! length.
 
 use crate::mask::{self, BEYOND, Mask};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Enough for the last lines of an error.
+/// Enough for the last lines of an error message.
 const TAIL_BYTES: usize = 2048;
 const TAIL_LINES: usize = 5;
 
-/// What was read from one pipe.
+/// The output read from one pipe.
 #[derive(Debug)]
 pub(super) struct Captured {
     limit: usize,
-    /// The beginning, with a little of what is beyond the limit.
+    /// The beginning, and up to [`BEYOND`] bytes past the limit, in which a secret that the limit
+    /// cuts may end.
     head: Vec<u8>,
-    /// The end, with a little of what was before it.
+    /// The end, and a few bytes before it, in which a secret may begin.
     tail: Vec<u8>,
     total: u64,
 }
@@ -24,7 +26,7 @@ impl Captured {
         Captured { limit, head: Vec::new(), tail: Vec::new(), total: 0 }
     }
 
-    /// Reads to the end, also beyond the limit: a command whose pipe is full would wait for ever.
+    /// Reads to the end, even past the limit: a command whose pipe is full would block for ever.
     pub(super) async fn read_from(
         &mut self,
         pipe: Option<impl AsyncRead + Unpin>,
@@ -32,7 +34,7 @@ impl Captured {
     ) {
         let Some(mut pipe) = pipe else { return };
         let mut buffer = vec![0; 64 * 1024];
-        // A pipe that cannot be read has ended.
+        // A read error counts as the end of the pipe.
         while let Ok(count @ 1..) = pipe.read(&mut buffer).await {
             self.take(&buffer[..count]);
             hear(&buffer[..count]);
@@ -49,7 +51,7 @@ impl Captured {
         self.tail.drain(..surplus);
     }
 
-    /// How many bytes were written, kept or not.
+    /// The number of bytes that were written, including those that were discarded.
     pub(super) fn total(&self) -> u64 {
         self.total
     }
@@ -58,8 +60,8 @@ impl Captured {
         self.total > self.limit as u64
     }
 
-    /// What was kept; a character or a secret that the limit cut in two is left out. What is whole is not masked: it may
-    /// be JSON, whose values are masked one by one.
+    /// The text that was kept, without a character or secret that the limit cut in two. Text within
+    /// the limit is not masked here: it may be JSON, whose values are masked one by one.
     pub(super) fn text(&self, mask: &Mask) -> String {
         let read = String::from_utf8_lossy(&self.head);
         if !self.is_truncated() {
@@ -73,7 +75,7 @@ impl Captured {
         mask::head(|text| mask.apply(text), &read, &String::from_utf8_lossy(whole))
     }
 
-    /// The last lines that were written, kept or not.
+    /// The last lines of the output, even if the middle was discarded.
     pub(super) fn last_lines(&self, mask: &Mask) -> String {
         let kept = &self.tail[self.tail.len().saturating_sub(TAIL_BYTES)..];
         let (read, kept) = (String::from_utf8_lossy(&self.tail), String::from_utf8_lossy(kept));

@@ -1,4 +1,4 @@
-//! A command that runs, with a supervisor or without.
+//! A running command, with or without a supervisor.
 
 use std::io;
 use std::process::ExitStatus;
@@ -12,7 +12,7 @@ use super::group::Group;
 use super::orphans::Notes;
 use super::supervisor::{Supervised, Supervisor};
 
-/// Dropping it ends the command and what it has started.
+/// A running command. Dropping the value kills the command and everything it has started.
 pub(super) enum Running {
     Supervised(Supervised),
     Alone(Group),
@@ -59,7 +59,8 @@ impl Running {
         }
     }
 
-    /// Kills what is left of the command and what it has started. Returns how the command ended.
+    /// Kills whatever is left of the command and of the processes it started. Returns the command's
+    /// exit status.
     pub(super) async fn finish(&mut self) -> io::Result<ExitStatus> {
         match self {
             Running::Supervised(supervised) => supervised.finish().await,

@@ -1,4 +1,4 @@
-//! A process as `/proc/<id>/stat` tells it.
+//! The state of a process, read from `/proc/<id>/stat`.
 
 use std::fs;
 
@@ -8,19 +8,19 @@ pub(super) struct Stat {
     pub(super) id: Pid,
     state: char,
     pub(super) parent: i32,
-    /// In clock ticks after the boot.
+    /// Start time in clock ticks since the boot.
     pub(super) started: u64,
 }
 
 impl Stat {
-    /// None if there is no such process, or no `/proc`.
+    /// `None` if there is no such process, or no `/proc`.
     pub(super) fn of(id: Pid) -> Option<Stat> {
         let stat = fs::read(format!("/proc/{}/stat", id.as_raw_pid())).ok()?;
         Stat::read(id, &String::from_utf8_lossy(&stat))
     }
 
-    /// Reads the third, fourth and 22nd field. The second one is the program's name in parentheses, which may itself
-    /// have parentheses and spaces.
+    /// Reads the third, fourth and 22nd field. The second field is the program's name in
+    /// parentheses; the name may itself contain parentheses and spaces.
     fn read(id: Pid, stat: &str) -> Option<Stat> {
         let (_, after_name) = stat.rsplit_once(')')?;
         let mut fields = after_name.split_whitespace();
@@ -29,7 +29,7 @@ impl Stat {
         Some(Stat { id, state, parent, started: fields.nth(17)?.parse().ok()? })
     }
 
-    /// Whether it is a zombie, or about to be none any more.
+    /// Whether the process has exited: it is a zombie, or being removed.
     pub(super) fn has_ended(&self) -> bool {
         matches!(self.state, 'Z' | 'X')
     }

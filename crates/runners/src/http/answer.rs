@@ -1,4 +1,5 @@
-//! The answer to a request: read up to a limit, judged, made into an output.
+//! The response to a request: reads it up to a limit, checks its status, and turns it into an
+//! output.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use crate::mask::{self, BEYOND, Mask};
 use crate::script::FetchAnswer;
 use crate::{Ended, code};
 
-/// What later steps may need. Cookies are not among them: they are credentials.
+/// Response headers that later steps may need. Cookies are left out, because they are credentials.
 const USEFUL_HEADERS: &[&str] = &[
     "content-encoding",
     "content-type",
@@ -26,22 +27,23 @@ const USEFUL_HEADERS: &[&str] = &[
     "x-request-id",
 ];
 
-/// What a peer gives to whom it trusts; a script has no use for it.
+/// Headers that carry credentials. They are withheld from scripts, which have no use for them.
 const SECRET_HEADERS: &[&str] = &["set-cookie", "set-cookie2"];
 
-/// Enough of an answer to recognise what went wrong.
+/// How much of an unexpected response a message quotes: enough to recognise what went wrong.
 const QUOTED_CHARS: usize = 300;
 
 pub(super) struct Answer {
     status: StatusCode,
     headers: HeaderMap,
-    /// After decompression, with a little of what is beyond the limit.
+    /// The body after decompression, and a little beyond the limit.
     bytes: Vec<u8>,
     limit: usize,
 }
 
 impl Answer {
-    /// Reads little more than `limit` bytes, counted after decompression, and leaves the rest unread.
+    /// Reads a little more than `limit` bytes, counted after decompression, and leaves the rest
+    /// unread.
     pub(super) async fn read(mut response: Response, limit: u64) -> Result<Answer, reqwest::Error> {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let mut bytes = Vec::new();
@@ -65,7 +67,7 @@ impl Answer {
         self.bytes.len() > self.limit
     }
 
-    /// Whatever it says, for a script. `None` if it was cut.
+    /// The response for a script, whatever its status; `None` if it was cut.
     pub(super) fn fetched(self) -> Option<FetchAnswer> {
         let mut headers: BTreeMap<String, String> = BTreeMap::new();
         for (name, value) in &self.headers {
@@ -83,7 +85,8 @@ impl Answer {
         (!self.is_cut()).then(|| FetchAnswer { status: self.status.as_u16(), headers, body })
     }
 
-    /// Whether the answer is what the action wants.
+    /// Checks the response against the status that the action expects, and returns the attempt's
+    /// result.
     pub(super) fn judged(self, outgoing: &Outgoing, action: &HttpAction) -> Ended {
         if !is_expected(self.status, &action.expect) {
             return Ended::Failed {
@@ -103,7 +106,7 @@ impl Answer {
             let statuses: Vec<_> = action.expect.iter().map(u16::to_string).collect();
             statuses.join(", ")
         };
-        // Before it is cut: half of a secret would not be found any more.
+        // Secrets are masked before the cut, because masking would not recognize half of a secret.
         let text = outgoing.mask.apply(&String::from_utf8_lossy(&self.bytes));
         let quoted: String = text.trim().chars().take(QUOTED_CHARS).collect();
         let separator = if quoted.is_empty() { "" } else { ": " };
@@ -123,8 +126,9 @@ impl Answer {
         json!({ "status": status, "headers": headers, "body": body, "body_truncated": is_cut })
     }
 
-    /// The body: JSON if it is that and all of it is here, or else a text; whether it was cut. The peer has done what it
-    /// was asked for, however much it says.
+    /// Returns the body, and whether it was cut. The body is JSON if it is complete and parses as
+    /// JSON, and text otherwise. A cut body is no failure: the peer has done what it was asked to
+    /// do.
     fn body(&self, mask: &Mask) -> (Value, bool) {
         let is_cut = self.is_cut();
         if self.is_json()
@@ -134,7 +138,7 @@ impl Answer {
         {
             return (json, false);
         }
-        // Masked before it is cut: half of a secret would not be found any more.
+        // Secrets are masked before the cut, because masking would not recognize half of a secret.
         let kept = &self.bytes[..self.bytes.len().min(self.limit)];
         let kept = String::from_utf8_lossy(whole(kept, is_cut));
         let read = String::from_utf8_lossy(&self.bytes);
@@ -151,7 +155,7 @@ impl Answer {
     }
 }
 
-/// Without the part of a character that the limit has left at the end.
+/// Removes an incomplete character that the limit left at the end.
 fn whole(bytes: &[u8], is_cut: bool) -> &[u8] {
     match std::str::from_utf8(bytes) {
         Err(error) if is_cut && error.error_len().is_none() => &bytes[..error.valid_up_to()],
@@ -163,7 +167,7 @@ fn is_expected(status: StatusCode, expect: &[u16]) -> bool {
     if expect.is_empty() { status.is_success() } else { expect.contains(&status.as_u16()) }
 }
 
-/// These say that the request itself is wrong: asking again changes nothing.
+/// Whether a retry may succeed. The listed statuses say that the request itself is wrong.
 fn may_heal(status: StatusCode) -> bool {
     !matches!(status.as_u16(), 400 | 401 | 403 | 404 | 405 | 410 | 422)
 }

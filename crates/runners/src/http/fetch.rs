@@ -1,4 +1,4 @@
-//! Requests of scripts: they only read, and any answer is one.
+//! HTTP requests of scripts: they only read, and a response of any status counts as an answer.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use super::outgoing::Outgoing;
 use crate::Ended;
 use crate::script::{FetchAnswer, FetchRequest, WorldFailure};
 
-/// What fits into a script's heap a few times.
+/// The longest response: it fits into a script's heap a few times.
 const MAX_BYTES: u64 = 1 << 20;
 const REDIRECTS: u8 = 5;
-/// A phase has a few minutes for all its requests.
+/// Short in comparison with a phase, which has a few minutes for all its requests.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Sender {
-    /// Sends a request that changes nothing to where the egress policy admits it.
+    /// Sends a request that changes nothing, if the egress policy admits its target.
     pub(crate) async fn fetch(&self, request: FetchRequest) -> Result<FetchAnswer, WorldFailure> {
         let method = match request.method.as_str() {
             "GET" => Method::GET,
@@ -55,7 +55,7 @@ impl Sender {
     }
 }
 
-/// What may end differently another time is the network's fault; the rest is the script's.
+/// Maps a failure: one that a retry may avoid is transient; any other is a mistake in the script.
 fn failure(ended: Ended) -> WorldFailure {
     match ended {
         Ended::Failed { message, retryable: false, .. } => WorldFailure::Logic(message),

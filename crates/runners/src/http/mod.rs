@@ -1,4 +1,5 @@
-//! HTTP requests: prepared, sent hop by hop, each hop checked, the answer read up to a limit.
+//! Performs HTTP requests: prepares them, checks and sends each hop, and reads the response up to a
+//! limit.
 
 mod answer;
 mod fetch;
@@ -23,13 +24,14 @@ use crate::egress::{Admission, Egress, Refused};
 use crate::mask::Mask;
 use crate::{Ended, Work, code};
 
-/// Sends requests to where the egress policy admits them.
+/// Sends requests to targets that the egress policy admits.
 #[derive(Debug)]
 pub(crate) struct Sender {
     egress: Arc<Egress>,
     mask: Mask,
-    /// A resolver sees a name without its port, so whether the list has the name at that port is
-    /// settled before, by the choice of the client. They share no connections.
+    /// One client for each [`Admission`]. A resolver sees a name without its port, so the sender
+    /// decides before resolving whether the list has the name at that port, and picks the client
+    /// accordingly. The clients share no connections.
     by_ranges: Client,
     by_name: Client,
 }
@@ -66,8 +68,8 @@ impl Sender {
         }
     }
 
-    /// Sends one request whose path is as secret as its query. It takes as long as it takes:
-    /// whoever calls has a limit.
+    /// Sends one request whose path is as secret as its query. There is no timeout here: the caller
+    /// applies one.
     pub(crate) async fn send_secretly(&self, action: &HttpAction, work: &Work) -> Ended {
         match Outgoing::prepare(action, work, &self.mask) {
             Ok(outgoing) => {
@@ -84,7 +86,7 @@ impl Sender {
         }
     }
 
-    /// The last answer, behind all redirects, and the request that it is the answer to.
+    /// Follows redirects. Returns the final response and the request that it answers.
     async fn answer(
         &self,
         mut outgoing: Outgoing,
@@ -135,19 +137,19 @@ impl Sender {
 
 fn client(egress: &Arc<Egress>, admission: Admission) -> Result<Client, reqwest::Error> {
     Client::builder()
-        // A proxy would resolve names itself, past our check.
+        // A proxy would resolve names itself and bypass the egress check.
         .no_proxy()
-        // Each hop is checked and stripped of credentials by our own loop.
+        // Our own loop checks each hop and removes credentials.
         .redirect(reqwest::redirect::Policy::none())
-        // Whether to try again is decided and recorded by the engine.
+        // The engine decides on retries and records them.
         .retry(reqwest::retry::never())
         .referer(false)
         .dns_resolver(Arc::new(Filtering::new(Arc::clone(egress), admission)))
         .build()
 }
 
-/// Where an answer leads, if it is a redirect to be followed: a status that the action expects is
-/// the answer itself, and so is every status where none is to be followed.
+/// The target of a redirect that is to be followed. A status that the action expects is the final
+/// response, and so is every status if the action follows no redirects.
 fn next_location(response: &Response, action: &HttpAction) -> Option<Vec<u8>> {
     let status = response.status().as_u16();
     let to_follow = action.redirects > 0
@@ -177,9 +179,9 @@ impl Interrupted {
     }
 }
 
-/// Tells what went wrong between sending and the end of the answer.
+/// Turns a network error into the attempt's result.
 fn told(outgoing: &Outgoing, error: reqwest::Error) -> Ended {
-    // The URL may hold secrets in its query.
+    // The URL's query may contain secrets.
     let error = error.without_url();
     if let Some(refused) = source::<Refused>(&error) {
         let message = format!("{outgoing} was not sent: {refused}");
@@ -212,7 +214,8 @@ fn source<E: Error + 'static>(error: &reqwest::Error) -> Option<&E> {
     None
 }
 
-/// The innermost causes say most: "connection refused" rather than "error sending request".
+/// Joins the causes of an error. The innermost cause says most: "connection refused" rather than
+/// "error sending request".
 fn chain(error: &reqwest::Error) -> String {
     let mut texts = Vec::new();
     let mut next: Option<&dyn Error> = error.source();

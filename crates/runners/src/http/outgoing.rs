@@ -1,4 +1,4 @@
-//! A request as it is sent, and as it is shown.
+//! An HTTP request: as it is sent, and with its secrets masked as messages show it.
 
 use std::fmt;
 
@@ -21,17 +21,18 @@ const RUN_ID: HeaderName = HeaderName::from_static("punctual-run-id");
 pub(super) struct Outgoing {
     pub(super) method: Method,
     pub(super) url: Url,
-    /// The URL with its secrets masked, query and all: it is cut only after that.
+    /// The whole URL with its secrets masked. Messages show a part of it, which is cut off only
+    /// after masking.
     pub(super) masked_url: Url,
     pub(super) mask: Mask,
     pub(super) headers: HeaderMap,
     pub(super) body: Option<Vec<u8>>,
-    /// Whoever knows the path may send: it is not shown.
+    /// Anyone who knows the path may send requests to the URL, so messages do not show it.
     pub(super) path_is_secret: bool,
 }
 
 impl Outgoing {
-    /// Reads an action; what cannot be sent is refused for good.
+    /// Builds a request from an action. An action that can never be sent fails without a retry.
     pub(super) fn prepare(
         action: &HttpAction,
         work: &Work,
@@ -64,7 +65,7 @@ impl Outgoing {
         Ok(Outgoing { method, url, masked_url, mask, headers, body, path_is_secret: false })
     }
 
-    /// Reads a request that has no body and no effect, of no attempt in particular.
+    /// Builds a request without a body and without effects, which belongs to no attempt.
     pub(super) fn reading(
         action: &HttpAction,
         method: Method,
@@ -78,21 +79,21 @@ impl Outgoing {
         Ok(Outgoing { method, url, masked_url, mask, headers, body: None, path_is_secret: false })
     }
 
-    /// Where it goes, as it may be shown.
+    /// The target, as messages may show it.
     pub(super) fn peer(&self) -> String {
         if self.path_is_secret { origin(&self.masked_url) } else { shown(&self.masked_url) }
     }
 }
 
-/// Without query, fragment and password, any of which may be secret.
+/// Omits query, fragment and password, any of which may be secret.
 impl fmt::Display for Outgoing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.method, self.peer())
     }
 }
 
-/// A URL without its secrets. They are looked for in the text as it was written: parsing escapes a secret with `?` or `#` in
-/// two ways, and makes two parts of it.
+/// Masks the secrets of a URL. They are searched for in the URL as written, because parsing would
+/// split and escape a secret that contains `?` or `#`.
 pub(super) fn masked(url: &Url, written: &str, mask: &Mask) -> Url {
     let masked = mask.apply(written);
     if masked == written {
@@ -101,7 +102,7 @@ pub(super) fn masked(url: &Url, written: &str, mask: &Mask) -> Url {
     Url::parse(&masked).unwrap_or_else(|_| hidden(url))
 }
 
-/// What remains of a URL that cannot be read without its secrets: its scheme.
+/// Reduces a URL that cannot be parsed once masked to its scheme.
 pub(super) fn hidden(url: &Url) -> Url {
     let bare = format!("{}://***", url.scheme());
     Url::parse(&bare).unwrap_or_else(|_| url.clone())
@@ -157,7 +158,7 @@ fn own_value(what: &str, text: &str) -> Result<HeaderValue, Ended> {
     })
 }
 
-/// The bytes of the body and their kind.
+/// The body and its content type.
 fn body(action: &HttpAction, method: &Method, input: &str) -> Option<(Vec<u8>, &'static str)> {
     let sends_input = matches!(*method, Method::POST | Method::PUT | Method::PATCH);
     match &action.body {
@@ -189,7 +190,7 @@ mod tests {
             ("http://h.test/fail/Abc123secret#tail99", "http://h.test/fail/***"),
             ("http://h.test/a{b?c{d/next?q=1", "http://h.test/***/next"),
             ("http://h.test/x?key=Abc123secret?tail99", "http://h.test/x"),
-            // Without the secret there is no port that can be read.
+            // Without the secret, the port cannot be parsed.
             ("http://h.test:8/?x", "http://***/"),
             ("http://h.test/plain?q=1#f", "http://h.test/plain"),
         ] {

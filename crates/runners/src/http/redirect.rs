@@ -1,4 +1,4 @@
-//! What a redirect makes of a request.
+//! Changes a request as a redirect asks.
 
 use reqwest::header::HeaderName;
 use reqwest::{Method, StatusCode};
@@ -7,8 +7,8 @@ use url::Url;
 use super::outgoing::{Outgoing, hidden, masked, shown};
 use crate::{Ended, code};
 
-/// The headers that another origin gets. A token may be in a header of any name (`X-Api-Key`,
-/// `Private-Token`, …), so the rest stays behind, not only what is known to be secret.
+/// The headers that are sent on to another origin. A token may be in a header of any name
+/// (`X-Api-Key`, `Private-Token`, …), so all others are removed, not only those known to be secret.
 const FOR_OTHERS: &[&str] = &[
     "accept",
     "accept-language",
@@ -22,8 +22,8 @@ const FOR_OTHERS: &[&str] = &[
 
 const OF_A_BODY: &[&str] = &["content-encoding", "content-language", "content-type"];
 
-/// Changes a request into the one that a redirect asks for. Where it may go is checked when it is
-/// sent.
+/// Changes a request into the one that a redirect asks for. The sender checks afterwards whether
+/// the target is admitted.
 pub(super) fn follow(
     outgoing: &mut Outgoing,
     status: StatusCode,
@@ -44,7 +44,8 @@ pub(super) fn follow(
         for name in left_behind {
             outgoing.headers.remove(name);
         }
-        // One host does not sign in at another on our behalf. Both calls fail only without a host.
+        // A redirect must not make us sign in at another host. The two calls fail only for a URL
+        // without a host.
         let _ = next.set_username("");
         let _ = next.set_password(None);
     }
@@ -72,7 +73,8 @@ fn target(outgoing: &Outgoing, location: &[u8]) -> Result<Url, Ended> {
     }
 }
 
-/// The same without secrets, whether the redirect repeats one or keeps part of the path that had it.
+/// The masked form of the target. The redirect may repeat a secret, or keep a part of the path that
+/// contained one.
 fn masked_target(outgoing: &Outgoing, next: &Url, location: &[u8]) -> Url {
     let location = outgoing.mask.apply(&String::from_utf8_lossy(location));
     match outgoing.masked_url.join(&location) {
@@ -85,7 +87,7 @@ fn refused(why: String) -> Ended {
     Ended::for_good(code::REDIRECT_REFUSED, why)
 }
 
-/// 303 always means "now fetch"; 301 and 302 have come to mean it for POST.
+/// 303 always asks for a GET; 301 and 302 are treated so for POST, as browsers do.
 fn becomes_get(status: StatusCode, method: &Method) -> bool {
     match status {
         StatusCode::SEE_OTHER => !matches!(*method, Method::GET | Method::HEAD),
@@ -179,7 +181,7 @@ mod tests {
         for (from, location, expected) in [
             ("http://a.test/", "/k/half?half", "http://a.test/k/***"),
             ("http://a.test/", "http://b.test/half?half", "http://b.test/***"),
-            // The path of the first request goes on, and with it a part of the secret.
+            // The redirect keeps the path of the first request, and with it a part of the secret.
             ("http://a.test/half?half", "?page=2", "http://a.test/***"),
         ] {
             let mask = Mask::new(|text| text.replace("half?half", "***"));

@@ -1,4 +1,5 @@
-//! Names to addresses, checked: what is connected to is what was checked.
+//! Resolves host names and checks the addresses, so that a connection goes to an address that was
+//! checked.
 
 use std::sync::Arc;
 
@@ -7,13 +8,13 @@ use tokio::net::lookup_host;
 
 use crate::egress::{Admission, Egress};
 
-/// Asks the system and gives only what the egress policy admits.
+/// A resolver that asks the system and returns only addresses that the egress policy admits.
 pub(super) struct Filtering {
     egress: Arc<Egress>,
     admission: Admission,
 }
 
-/// The name has no address, or nobody could say.
+/// The name has no address, or the lookup failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{name} does not resolve: {why}")]
 pub(super) struct Unresolved {

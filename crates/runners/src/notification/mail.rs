@@ -1,4 +1,4 @@
-//! Notifications as mail, over SMTP.
+//! Sends notifications as mail over SMTP.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,10 +20,10 @@ use super::Outcome;
 use crate::{Work, code};
 
 const EXAMPLE: &str = "smtps://user:password@mail.example.org?from=punctual@example.org";
-/// A subject made of a message is about as long as one that a person writes.
+/// The length of a subject that is taken from the message: about that of one that a person writes.
 const SUBJECT_CHARS: usize = 100;
 
-/// The server that takes mail, and who it comes from.
+/// The SMTP server that accepts mail, and the sender's address.
 ///
 /// Written as `smtp[s]://[user:password@]host[:port]?from=address`:
 ///
@@ -31,10 +31,10 @@ const SUBJECT_CHARS: usize = 100;
 /// |---|---|---|
 /// | `smtps` | encrypted from the beginning | 465 |
 /// | `smtp` | encrypted by STARTTLS, which the server must offer | 587 |
-/// | `smtp` with `tls=none`, or to this machine | not encrypted; no password goes elsewhere so | 25 |
+/// | `smtp` with `tls=none`, or to this machine | plain; passwords only to this machine | 25 |
 ///
-/// Special characters in user, password and address are written as in every URL: `%40` for `@`.
-/// The host chooses the server, not a definition, so the egress list says nothing about it.
+/// Special characters in user, password and address are percent-encoded, as in every URL: `%40` for
+/// `@`. The host configures the server, not a definition, so the egress list does not apply to it.
 #[derive(Clone)]
 pub struct MailServer {
     host: String,
@@ -42,15 +42,15 @@ pub struct MailServer {
     transport: AsyncSmtpTransport<Tokio1Executor>,
 }
 
-/// Why a text names no mail server. It does not hold the text, which may have a password.
+/// Why a text does not describe a mail server. The error does not contain the text, which may have
+/// a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}; write it like {EXAMPLE}")]
 pub struct MailServerError {
-    /// What is wrong with it.
     pub problem: String,
 }
 
-/// Without user and password.
+/// Omits user and password.
 impl fmt::Debug for MailServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let from = self.from.to_string();
@@ -134,7 +134,7 @@ fn read_credentials(url: &Url) -> Result<Option<Credentials>, String> {
 
 fn is_loopback(host: &Host<&str>) -> bool {
     match host {
-        // In a URL of no scheme of the web every host is a name.
+        // The URL parser treats every host as a name if the scheme is not one of the web.
         Host::Domain(name) => {
             let address = name.parse::<std::net::IpAddr>();
             *name == "localhost" || address.is_ok_and(|address| address.is_loopback())
@@ -168,17 +168,17 @@ fn transport(
 }
 
 impl MailServer {
-    /// Its name or address.
+    /// The server's host name or address.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Who its messages come from.
+    /// The sender's address.
     pub fn from(&self) -> String {
         self.from.to_string()
     }
 
-    /// One message to one address: nobody sees who else was told.
+    /// Sends one message to one address, so that recipients do not see each other.
     pub(super) async fn send(
         &self,
         address: &str,
@@ -221,7 +221,8 @@ impl MailServer {
             .body(notification.message.clone())
     }
 
-    /// The same for every attempt, so that programs which see a message twice can know it.
+    /// The id of the message. It is the same for every attempt, so that mail programs can recognize
+    /// a duplicate.
     fn message_id(&self, address: &Address, work: &Work) -> String {
         let digest = Sha256::new()
             .chain_update(&work.idempotency_key)
@@ -244,7 +245,7 @@ impl MailServer {
     }
 }
 
-/// In one line: a line break would begin another header.
+/// The subject as a single line, because a line break would begin another header.
 fn subject(notification: &Notification) -> String {
     let written = notification.subject.as_deref();
     let text = written.unwrap_or_else(|| notification.message.trim().lines().next().unwrap_or(""));

@@ -1,4 +1,5 @@
-//! Notifications: one attempt at all channels side by side, and who has been told.
+//! Sends notifications to all channels concurrently, and keeps track of which channels were
+//! notified.
 
 mod mail;
 mod outcome;
@@ -20,11 +21,11 @@ use outcome::{Outcome, Outcomes};
 pub use mail::{MailServer, MailServerError};
 pub use webhook::{WebhookKeys, WebhookKeysError};
 
-/// How many channels are told at the same time: one notification to many must not take all of the
-/// node's connections.
+/// How many channels are notified at the same time. A notification to many channels must not use
+/// all of the node's connections.
 const AT_ONCE: usize = 16;
 
-/// What a node needs to tell people something.
+/// What a node needs to send notifications: a clock, webhook keys and a mail server.
 #[derive(Clone)]
 pub struct Notifier {
     now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
@@ -32,7 +33,7 @@ pub struct Notifier {
     mail: Option<MailServer>,
 }
 
-/// Without the clock, which has nothing to show.
+/// Omits the clock, a closure.
 impl fmt::Debug for Notifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Notifier { now: _, keys, mail } = self;
@@ -41,8 +42,8 @@ impl fmt::Debug for Notifier {
 }
 
 impl Notifier {
-    /// The clock stamps what is signed and sent. Channels whose keys or server are missing fail, and
-    /// say what to set.
+    /// `now` provides the timestamps of signatures and messages. A channel whose key or server is
+    /// missing fails, and its message says which setting is needed.
     pub fn new(
         now: impl Fn() -> Timestamp + Send + Sync + 'static,
         keys: WebhookKeys,
@@ -51,7 +52,7 @@ impl Notifier {
         Notifier { now: Arc::new(now), keys, mail }
     }
 
-    /// Tells every channel that no earlier attempt has told.
+    /// Notifies every channel that no earlier attempt has notified.
     pub(crate) async fn perform(
         &self,
         http: &Sender,
@@ -108,7 +109,7 @@ impl Notifier {
     }
 }
 
-/// What the answer to a request says. Nobody needs its text.
+/// The outcome of a webhook request. The text of the response is discarded.
 fn answered(ended: Ended) -> Outcome {
     match ended {
         Ended::Succeeded { .. } => Outcome::Told,

@@ -1,4 +1,5 @@
-//! Who has been told, over all attempts: the memory is the output of the attempt before.
+//! Which channels were notified, over all attempts. Each attempt reads this from the output of the
+//! previous one.
 
 use std::time::Duration;
 
@@ -7,17 +8,17 @@ use serde_json::{Value, json};
 
 use crate::{Ended, code};
 
-/// Enough failures to see what is wrong.
+/// How many failures a message quotes: enough to see what is wrong.
 const QUOTED: usize = 5;
 
-/// What became of one channel.
+/// The outcome of one channel.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Outcome {
-    /// Its peer has taken the message, now or in an earlier attempt.
+    /// The peer accepted the message, now or in an earlier attempt.
     Told,
-    /// Its peer has not, or has not said so.
+    /// The peer refused the message, or did not confirm it.
     Failed { code: &'static str, message: String, retryable: bool },
-    /// Nothing is known yet.
+    /// The channel has not answered yet.
     Open,
 }
 
@@ -41,16 +42,17 @@ impl From<Ended> for Outcome {
     }
 }
 
-/// What became of each channel, in the order of the definition.
+/// The outcome of each channel, in the order of the definition.
 ///
-/// Channels are known by their place: their addresses may be secrets, which no output holds.
+/// Channels are identified by their index, because their addresses may be secrets, which no output
+/// contains.
 pub(super) struct Outcomes {
     channels: Vec<(&'static str, Outcome)>,
 }
 
 impl Outcomes {
-    /// Before an attempt, given the output of the one before. An output that is not about these
-    /// channels says nothing about them.
+    /// The outcomes at the beginning of an attempt, read from the output of the previous one. An
+    /// output that lists other channels is ignored.
     pub(super) fn after(earlier: Option<&Value>, to: &[Channel]) -> Outcomes {
         let names = to.iter().map(name);
         let listed = earlier.and_then(|output| output["channels"].as_array());
@@ -64,7 +66,7 @@ impl Outcomes {
         Outcomes { channels: names.enumerate().map(|(at, name)| (name, state(at))).collect() }
     }
 
-    /// The places of those that are still to be told.
+    /// The indexes of the channels that are still to be notified.
     pub(super) fn left(&self) -> Vec<usize> {
         let open = |at: &usize| self.channels[*at].1 == Outcome::Open;
         (0..self.channels.len()).filter(open).collect()
@@ -74,13 +76,13 @@ impl Outcomes {
         self.channels[at].1 = outcome;
     }
 
-    /// All channels have answered.
+    /// The result of the attempt, once all channels have answered.
     pub(super) fn ended(&self) -> Ended {
         let failures = self.channels.iter().filter_map(|(_, outcome)| match outcome {
             Outcome::Failed { code, retryable, .. } => Some((*code, *retryable)),
             _ => None,
         });
-        // What may heal decides: it is why there is another attempt.
+        // A retryable failure takes precedence, because it is the reason for another attempt.
         let worst = failures.clone().find(|(_, retryable)| *retryable).or(failures.clone().next());
         match worst {
             None => Ended::Succeeded { output: self.output() },
@@ -91,8 +93,8 @@ impl Outcomes {
         }
     }
 
-    /// The time was over before all had answered. A failure, because an attempt that timed out has
-    /// no output, and who was told would be forgotten.
+    /// The result if the timeout passed before all channels answered. It is a failure and not
+    /// `TimedOut`, which has no output: the next attempt must know which channels were notified.
     pub(super) fn timed_out(&self, timeout: Duration) -> Ended {
         let message = format!(
             "{} within {timeout:?}; those without an answer may have been told{}",

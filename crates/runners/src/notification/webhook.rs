@@ -1,4 +1,4 @@
-//! Notifications as requests: signed webhooks, and the shape that Slack takes.
+//! Sends notifications as HTTP requests: signed webhooks, and Slack-compatible messages.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -11,10 +11,11 @@ use url::Url;
 use super::Outcome;
 use crate::{WebhookKey, Work, code};
 
-/// The answer only says whether the message was taken; this much of it is quoted when it was not.
+/// How much of a response is read. It only says whether the message was accepted, and is quoted if
+/// it was not.
 const ANSWER_BYTES: u64 = 16 * 1024;
 
-/// The secrets that webhooks are signed with, and for whom.
+/// The keys that webhooks are signed with, by host.
 ///
 /// Written as text, entries separated by commas or white space:
 ///
@@ -23,21 +24,21 @@ const ANSWER_BYTES: u64 = 16 * 1024;
 /// | `hooks.example.org=whsec_…` | that host; several for one host sign side by side |
 /// | `whsec_…` | every other host |
 ///
-/// A receiver that knows a secret can sign as well: those who need not trust each other get secrets
-/// of their own.
+/// A receiver that knows a key can sign with it as well. Receivers that need not trust each other
+/// get separate keys.
 #[derive(Clone, Debug, Default)]
 pub struct WebhookKeys {
     of_hosts: Vec<(String, WebhookKey)>,
     of_others: Vec<WebhookKey>,
 }
 
-/// An entry of a list of secrets that cannot be read. It does not hold the secret.
+/// An entry of the list of keys that cannot be parsed. The error does not contain the key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("entry {place} of the webhook secrets: {problem}")]
 pub struct WebhookKeysError {
-    /// Which entry, counted from 1.
+    /// The number of the entry, counted from 1.
     pub place: usize,
-    /// What is wrong with it and what to write instead.
+    /// The mistake, and what to write instead.
     pub problem: String,
 }
 
@@ -58,7 +59,7 @@ impl FromStr for WebhookKeys {
 impl WebhookKeys {
     fn add(&mut self, entry: &str) -> Result<(), String> {
         let key = |text: &str| text.parse::<WebhookKey>().map_err(|error| error.to_string());
-        // Base64 may end with `=` too.
+        // A key may end with `=`, because it is base64.
         match entry.split_once('=').filter(|(host, _)| !host.starts_with("whsec_")) {
             Some((host, secret)) => {
                 let host = url::Host::parse(host)
@@ -83,7 +84,7 @@ impl WebhookKeys {
         !self.of_others.is_empty()
     }
 
-    /// The keys for a URL: those of its host, or else those for every other.
+    /// The keys for a URL: those of its host, or else those for all other hosts.
     fn of(&self, url: &str) -> Vec<&WebhookKey> {
         let url = Url::parse(url).ok();
         let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
@@ -92,7 +93,7 @@ impl WebhookKeys {
         if own.is_empty() { self.of_others.iter().collect() } else { own }
     }
 
-    /// A signed request. Its id and its body are the same for every attempt.
+    /// A signed request. Its id and body are the same for every attempt.
     pub(super) fn signed(
         &self,
         url: &str,
@@ -136,7 +137,7 @@ fn payload(notification: &Notification, work: &Work) -> Value {
     json!({ "type": "punctual.notification", "data": data })
 }
 
-/// The subject stands above the message, where there is one.
+/// A Slack-compatible message, with the subject, if any, above the text.
 pub(super) fn slack(url: &str, notification: &Notification) -> HttpAction {
     let text = match &notification.subject {
         Some(subject) => format!("*{subject}*\n{}", notification.message),
@@ -145,8 +146,8 @@ pub(super) fn slack(url: &str, notification: &Notification) -> HttpAction {
     HttpAction { body: Some(json!({ "text": text })), ..post(url) }
 }
 
-/// Without redirects, as the standard asks: followed, a POST would become a GET that tells nobody,
-/// or go unsigned to another host.
+/// A POST without redirects, as the standard asks: a followed POST would become a GET, which
+/// delivers nothing, or reach another host unsigned.
 fn post(url: &str) -> HttpAction {
     HttpAction {
         method: "POST".to_owned(),

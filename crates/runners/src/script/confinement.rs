@@ -1,22 +1,23 @@
-//! What a child has given up, as it says after having tried.
+//! Which confinement a child reports to be in force, after it has tried to apply all of it.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What is in force in a child that evaluates scripts, beside the limits that are always: memory, CPU time, no further
-/// thread, process or open file. What the kernel does not allow is left out, and told.
+/// The confinement in force in a child that evaluates scripts. The limits on memory and CPU time,
+/// and the refusal of further threads, processes and open files, always apply and are not listed. A
+/// part that the kernel does not allow is left out and reported as `false`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confinement {
-    /// System calls that open files, sockets or other processes are refused.
+    /// System calls that open files or sockets or reach other processes are refused.
     pub system_calls: bool,
-    /// No program that it could start would get more rights.
+    /// The child cannot gain privileges by starting another program.
     pub no_new_privileges: bool,
-    /// It has no capability, also where the node is root.
+    /// The child has no capabilities, even where the node runs as root.
     pub no_capabilities: bool,
-    /// It has a user namespace of its own, in which it is nobody.
+    /// The child has its own user namespace, in which it is nobody.
     pub user_namespace: bool,
-    /// It has a network namespace of its own, in which there is no network.
+    /// The child has its own network namespace, in which there is no network.
     pub network_namespace: bool,
 }
 
@@ -31,7 +32,7 @@ impl Confinement {
         ]
     }
 
-    /// What is not in force, in words; nothing if everything is.
+    /// The parts that are not in force, in words; `None` if all of them are.
     #[must_use]
     pub fn missing(self) -> Option<String> {
         let missing = self.parts().into_iter().filter(|(_, is_in_force)| !is_in_force);
@@ -40,7 +41,7 @@ impl Confinement {
     }
 }
 
-/// What is in force.
+/// Lists the parts that are in force.
 impl fmt::Display for Confinement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = self.parts().into_iter().filter(|(_, is_in_force)| *is_in_force);

@@ -1,4 +1,5 @@
-//! One evaluation: what is asked, what comes of it.
+//! The request to evaluate one phase of a script, and its result: value, published events, log or
+//! failure.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,27 +16,26 @@ use crate::mask;
 /// One phase of a script to evaluate.
 #[derive(Clone)]
 pub struct Evaluation {
-    /// The text of the file, or of the step.
+    /// The text of the script's file, or of the step's inline script.
     pub source: Arc<str>,
-    /// What errors call the text: the name of a file or step.
+    /// The file or step name that error messages use for the text.
     pub name: String,
-    /// What refusals call the phase: `prepare`, `the producer pollEmail`.
+    /// The name that error messages use for the phase: `prepare`, `the producer pollEmail`.
     pub phase: String,
-    /// What is called.
     pub entry: Entry,
-    /// What it is given after `ctx`.
+    /// The arguments that follow `ctx`.
     pub arguments: Vec<Value>,
-    /// Which calls of `ctx` it may make.
     pub permits: Permits,
-    /// The secrets that it may read: declared ones only.
+    /// The declared secrets, by name; `ctx` gives the script access to no others.
     pub secrets: BTreeMap<String, String>,
-    /// What `ctx.now()` says.
+    /// The time that `ctx.now()` returns.
     pub now: Timestamp,
-    /// How long it may take, if that is less than every script may.
+    /// The phase's own time limit. It applies only if it is shorter than
+    /// [`ScriptLimits::wall`](super::ScriptLimits::wall).
     pub timeout: Option<Duration>,
 }
 
-/// Without what may be secret: arguments and secrets.
+/// Omits argument values and secret values, which must not appear in logs.
 impl fmt::Debug for Evaluation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Evaluation")
@@ -48,59 +48,55 @@ impl fmt::Debug for Evaluation {
     }
 }
 
-/// What a step is given after `ctx`, in this order: the payload of its run, other steps, the run, and in a `for_each` the
-/// item with its number.
+/// The parameters of a step's script after `ctx`, in this order: the run's payload, the results of
+/// other steps, the run, and inside a `for_each` the item and its index.
 pub const STEP_ARGUMENTS: [&str; 5] = ["input", "steps", "run", "item", "index"];
 
-/// What of a script is called.
+/// Which part of a script is called, and how its text is read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Entry {
     /// The text is the body of an async function of `ctx` and [`STEP_ARGUMENTS`].
     Body,
-    /// The text is the body of an async function of `ctx` and what is named here.
+    /// The text is the body of an async function of `ctx` and the parameters named here.
     Phase(Vec<String>),
-    /// The text is a module; this is the way through its default export to a function, such as
-    /// `["producers", "pollEmail", "handler"]`.
+    /// The text is a module. The list is the path through its default export to the function to
+    /// call, such as `["producers", "pollEmail", "handler"]`.
     Handler(Vec<String>),
-    /// The text is the body of an async function of `ctx` and what is named here. It is read, and not called: the value
-    /// is null, or it is told what is wrong with the text.
+    /// The text is the body of an async function of `ctx` and the parameters named here. The text
+    /// is parsed but not called: the value is null, or the failure reports the syntax error.
     Syntax(Vec<String>),
-    /// The text is a module; its default export is given as JSON, with
-    /// `{"function": true, "line": 3, "column": 7}` for each function in it.
+    /// The text is a module. The value is its default export as JSON, in which each function is
+    /// replaced by `{"function": true, "line": 3, "column": 7}`.
     Describe,
 }
 
-/// Which calls of `ctx` a phase may make. Logging, the time and declared secrets are always there.
+/// The `ctx` calls that a phase may make. Logging, the time and declared secrets are always
+/// allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Permits {
-    /// `ctx.fetch`.
     pub fetch: bool,
-    /// `ctx.peek`.
     pub peek: bool,
-    /// `ctx.getByIds`.
     pub get_by_ids: bool,
-    /// `ctx.publish`.
     pub publish: bool,
-    /// `ctx.registerInput`.
     pub register_input: bool,
-    /// `ctx.mutate`, once.
+    /// `ctx.mutate`, which a phase may call once.
     pub mutate: bool,
 }
 
 impl Permits {
-    /// A step of a process: it may read from outside.
+    /// A step of a process may read from outside.
     pub const STEP: Permits = Permits { fetch: true, ..Permits::NONE };
-    /// A producer.
+    /// A producer may read from outside, publish events and register inputs.
     pub const PRODUCER: Permits =
         Permits { fetch: true, publish: true, register_input: true, ..Permits::NONE };
-    /// A consumer that prepares.
+    /// A consumer's `prepare` phase may read from outside and read events.
     pub const PREPARE: Permits =
         Permits { fetch: true, peek: true, get_by_ids: true, ..Permits::NONE };
-    /// A consumer that mutates.
+    /// A consumer's `mutate` phase may ask for one mutation, and nothing else.
     pub const MUTATE: Permits = Permits { mutate: true, ..Permits::NONE };
-    /// A consumer that goes on.
+    /// A consumer's `next` phase may publish events.
     pub const NEXT: Permits = Permits { publish: true, ..Permits::NONE };
-    /// Nothing.
+    /// A phase without permissions.
     pub const NONE: Permits = Permits {
         fetch: false,
         peek: false,
@@ -111,143 +107,125 @@ impl Permits {
     };
 }
 
-/// What a script gave.
+/// The result of a phase that succeeded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evaluated {
     /// The result; null if the phase ended with a mutation.
     pub value: Value,
-    /// Events that it published, in order. They are not stored yet.
+    /// Events that the script published, in order. The caller has yet to store them.
     pub published: Vec<Published>,
-    /// Inputs that it registered, in order. They are not stored yet.
+    /// Inputs that the script registered, in order. The caller has yet to store them.
     pub inputs: Vec<RegisteredInput>,
-    /// The mutation that it asked for, which ended the phase. It is not performed yet.
+    /// The mutation that the script asked for, which ended the phase. The caller has yet to perform
+    /// it.
     pub mutation: Option<Mutation>,
-    /// What it logged.
     pub log: Log,
 }
 
 /// An event that a script published.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Published {
-    /// The topic.
     pub topic: String,
-    /// Unique in its topic.
+    /// Unique within the topic.
     pub message_id: String,
-    /// For people.
+    /// A title for people to read.
     pub title: Option<String>,
-    /// What it says.
     pub payload: Value,
-    /// Ids of what it came from.
+    /// Ids of the events or registered inputs that led to this event.
     pub causes: Vec<String>,
 }
 
-/// Something from outside that a script says its events come from.
+/// An outside object, such as an email, that a script registered as the origin of its events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegisteredInput {
-    /// The id that the script was given: the same for the same source, type and id.
+    /// The id that was returned to the script. The same source, type and id always give the same
+    /// one.
     pub input_id: String,
-    /// Where it comes from.
     pub source: String,
-    /// What it is.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Its id there.
+    /// The id of the object in its source.
     pub id: String,
-    /// For people.
+    /// A title for people to read.
     pub title: Option<String>,
 }
 
-/// A change outside that a script asked for.
+/// A change of the outside world that a script asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mutation {
-    /// Who performs it.
     pub kind: MutationKind,
-    /// What the script gave: a JSON object, not checked any further.
+    /// The JSON object that the script passed. Beyond being an object, it has not been validated.
     pub request: Value,
 }
 
 /// Who performs a mutation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MutationKind {
-    /// `ctx.mutate.http`: a node.
+    /// `ctx.mutate.http`: a node sends the request.
     Http,
-    /// `ctx.mutate.worker`: a worker.
+    /// `ctx.mutate.worker`: a worker performs the mutation.
     Worker,
 }
 
-/// What a script logged.
+/// The lines that a script logged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
-    /// The lines that were kept, in order, long ones cut.
+    /// The lines that were kept, in order. Long lines are cut.
     pub lines: Vec<String>,
-    /// How many lines were not kept.
+    /// The number of lines that were discarded.
     pub dropped: u64,
 }
 
-/// A phase that did not succeed. What it published and registered is gone.
+/// A phase that failed. The events it published and the inputs it registered are discarded.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{failure}")]
 pub struct Failed {
-    /// Why.
     pub failure: ScriptFailure,
-    /// What it had logged.
+    /// Lines that the script logged before it failed.
     pub log: Log,
 }
 
 /// Why a phase did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum ScriptFailure {
-    /// The script is wrong: it will fail again.
+    /// The script contains a mistake; a retry would fail again.
     #[error("{}", located(message, *line, *column))]
     Logic {
-        /// What is wrong.
         message: String,
-        /// Where in the script's own text, counted from 1.
+        /// Position in the script's own text. Lines and columns are counted from 1.
         line: Option<u32>,
-        /// See `line`.
         column: Option<u32>,
-        /// Calls that led there, one on each line, the innermost first.
+        /// The call stack, one call per line, the innermost first.
         stack: String,
     },
     /// The script broke a limit.
     #[error("{message}")]
     Limit {
-        /// Which one.
         what: Limit,
-        /// What is allowed.
+        /// States what the limit allows.
         message: String,
     },
-    /// A call to the host failed for the network, and the script did not handle it.
+    /// A call to the host failed for a temporary reason, such as the network, and the script did
+    /// not catch the error.
     #[error("{message}")]
-    Transient {
-        /// What happened.
-        message: String,
-    },
-    /// It took longer than its step may.
+    Transient { message: String },
+    /// The phase took longer than [`Evaluation::timeout`].
     #[error("the script was not done within {within:?}")]
-    TimedOut {
-        /// How long that is.
-        within: Duration,
-    },
-    /// Somebody asked for the end.
+    TimedOut { within: Duration },
+    /// The caller cancelled the evaluation.
     #[error("the script was cancelled")]
     Cancelled,
-    /// Others were evaluated for so long that it was not, or not to its end.
+    /// Other evaluations kept the machine so busy that this one did not begin, or did not end, in
+    /// time.
     #[error("the machine was too busy to evaluate the script within {within:?}: try again")]
-    Busy {
-        /// How long that is.
-        within: Duration,
-    },
-    /// No process could be started to evaluate it.
+    Busy { within: Duration },
+    /// No child process could be started to evaluate the script.
     #[error("scripts cannot be evaluated here: {message}")]
-    Unavailable {
-        /// Why.
-        message: String,
-    },
+    Unavailable { message: String },
 }
 
 impl ScriptFailure {
-    /// A mistake without a place.
+    /// A logic failure without a position in the text.
     pub(super) fn logic(message: impl Into<String>) -> ScriptFailure {
         let stack = String::new();
         ScriptFailure::Logic { message: message.into(), line: None, column: None, stack }
@@ -259,7 +237,8 @@ impl ScriptFailure {
 }
 
 impl ScriptFailure {
-    /// With a message of a length that a person reads, without secrets where it is cut.
+    /// Cuts the message to [`MESSAGE_CHARS`]. Secrets are masked before the cut, so that no part of
+    /// one remains.
     pub(super) fn shortened(mut self, mask: impl Fn(&str) -> String) -> ScriptFailure {
         if let ScriptFailure::Logic { message, .. }
         | ScriptFailure::Limit { message, .. }

@@ -1,4 +1,5 @@
-//! One phase, from the parent's side: asked, its questions answered, its end heard.
+//! One phase from the parent's side: sends the request, answers the script's calls, reads the
+//! result.
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -15,10 +16,10 @@ use super::wire::{
 use super::world::{ScriptWorld, WorldFailure};
 use crate::mask;
 
-/// Questions of one phase that are answered at the same time.
+/// The most calls of one phase that are answered at the same time.
 const AT_ONCE: usize = 8;
 
-/// What is sent for an evaluation.
+/// The message that asks a child to evaluate this.
 pub(super) fn request(evaluation: &Evaluation) -> Result<ToChild, serde_json::Error> {
     Ok(ToChild::Evaluate(Box::new(Request {
         source: SourceText(evaluation.source.clone()),
@@ -32,8 +33,9 @@ pub(super) fn request(evaluation: &Evaluation) -> Result<ToChild, serde_json::Er
     })))
 }
 
-/// Hears a child that has taken a phase to its end, and tells whether it can be used again. What it
-/// logs is in `log` even if nothing else comes of it. `asks` is called with each question that it has.
+/// Reads messages of a child that has accepted a phase until the phase ends. Returns the result and
+/// whether the child can be reused. `log` receives the logged lines even if the child is lost.
+/// `asks` is called at each call the script makes.
 pub(super) async fn exchange(
     process: &mut Process,
     permits: Permits,
@@ -74,7 +76,8 @@ pub(super) async fn exchange(
             }
             FromChild::Done(done) => {
                 log.dropped = done.log_dropped;
-                // Half of an answer may be on its way: nobody could read what comes behind it.
+                // An answer may be written only in part, and the child could not read the messages
+                // after it.
                 let is_reusable = answers.is_empty();
                 return Ok((*done, is_reusable));
             }
@@ -85,7 +88,7 @@ pub(super) async fn exchange(
     }
 }
 
-/// What is kept of a line of the log.
+/// Cuts a log line to the length that is kept, with its secrets masked.
 fn kept(line: String, bytes: usize, world: &dyn ScriptWorld) -> String {
     if bytes <= LINE_BYTES {
         return line;
@@ -95,7 +98,7 @@ fn kept(line: String, bytes: usize, world: &dyn ScriptWorld) -> String {
     format!("{head}… ({} bytes more)", bytes.saturating_sub(kept.len()))
 }
 
-/// The child has asked the same; it is not to be trusted.
+/// Checks a call against the permits. The child has checked it too, but the child is not trusted.
 fn is_permitted(call: &HostCall, permits: Permits) -> bool {
     match call {
         HostCall::Fetch(_) => permits.fetch,
@@ -104,7 +107,7 @@ fn is_permitted(call: &HostCall, permits: Permits) -> bool {
     }
 }
 
-/// Answers one call. A child that is gone by then is noticed where it is listened to.
+/// Answers one call. If the child has exited by then, the loop that reads its messages notices.
 async fn answered(
     id: u32,
     call: HostCall,
@@ -112,7 +115,8 @@ async fn answered(
     room: &Semaphore,
     outbox: &Mutex<&mut Outbox>,
 ) {
-    // Held until the answer is written, so that few are in memory. Never closed.
+    // The permit is held until the answer is written, so that few answers are in memory at once.
+    // The semaphore is never closed.
     let _room = room.acquire().await;
     let result = match call {
         HostCall::Fetch(request) => world.fetch(request).await.map(Answered::Fetch),
@@ -126,7 +130,8 @@ fn json(value: Value) -> Result<Answered, WorldFailure> {
     to_raw_value(&value).map(Answered::Json).map_err(|error| WorldFailure::Logic(error.to_string()))
 }
 
-/// What a phase gave, read again: the child is not to be trusted with its limits either.
+/// Reads the outcome of a phase and checks it against the permits and limits again, because the
+/// child is not trusted.
 pub(super) fn read(
     outcome: Outcome,
     permits: Permits,

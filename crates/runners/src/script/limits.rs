@@ -1,39 +1,40 @@
-//! What one phase of a script may use. All of it is the host's to say, never the script's.
+//! The resources that one phase of a script may use. Only the host sets these limits, never the
+//! script.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The longest line of a log that is kept whole.
+/// Log lines up to this length are kept whole.
 pub(super) const LINE_BYTES: usize = 8 << 10;
-/// The longest message of a failure that is kept whole: enough for a person.
+/// Failure messages up to this length are kept whole: enough for a person to read.
 pub(super) const MESSAGE_CHARS: usize = 2_000;
 
-/// The host's limits for one phase.
+/// The host's limits for one phase of a script.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScriptLimits {
-    /// Memory of the script's values.
+    /// Memory for the script's values.
     pub heap_bytes: usize,
-    /// Nesting of calls, counted in bytes of the machine's stack.
+    /// Nesting of calls, measured in bytes of the machine's stack.
     pub stack_bytes: usize,
-    /// Computing. Waiting for an answer costs none.
+    /// CPU time. Waiting for an answer of the host uses none.
     pub cpu: Duration,
-    /// From beginning to end, waiting for answers included.
+    /// Wall time from beginning to end, including the time spent waiting for answers.
     pub wall: Duration,
-    /// The result as JSON text; the same for a mutation's request.
+    /// Length of the result as JSON text, or of a mutation's request.
     pub result_bytes: usize,
-    /// Lines of the log that are kept; what is beyond is counted.
+    /// Total length of the log lines that are kept. Further lines are only counted.
     pub log_bytes: usize,
-    /// The script's text.
+    /// Length of the script's text.
     pub source_bytes: usize,
-    /// Questions to the host: fetch, peek, getByIds.
+    /// Number of calls to the host: fetch, peek, getByIds.
     pub calls: u32,
-    /// All questions together, as text.
+    /// Total length of the texts of all calls.
     pub calls_bytes: usize,
-    /// Published events, and as many registered inputs.
+    /// Number of published events; the same limit applies to registered inputs.
     pub events: u32,
-    /// All published events together, as JSON text.
+    /// Total length of all published events as JSON text.
     pub events_bytes: usize,
 }
 
@@ -45,11 +46,11 @@ impl Default for ScriptLimits {
             cpu: Duration::from_secs(5),
             wall: Duration::from_secs(300),
             result_bytes: 256 << 10,
-            // Enough to follow what a script did; more belongs into its result.
+            // Enough to follow what a script did. Larger data belongs in its result.
             log_bytes: 64 << 10,
-            // Written by people, and compiled again in each phase.
+            // People write scripts by hand, and every phase compiles the text again.
             source_bytes: 1 << 20,
-            // A page of a list each, for the longest lists that one phase should read.
+            // One call per page is enough for the longest list that a phase should read.
             calls: 1_000,
             calls_bytes: 4 << 20,
             events: 1_000,
@@ -58,7 +59,7 @@ impl Default for ScriptLimits {
     }
 }
 
-/// Which limit ended a phase.
+/// The limit that ended a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Limit {
     /// [`ScriptLimits::heap_bytes`].
@@ -69,7 +70,7 @@ pub enum Limit {
     CpuTime,
     /// [`ScriptLimits::wall`].
     WallTime,
-    /// [`ScriptLimits::result_bytes`], or nesting that no JSON reader follows.
+    /// [`ScriptLimits::result_bytes`], or a result nested more deeply than JSON readers accept.
     Result,
     /// [`ScriptLimits::source_bytes`].
     Source,
@@ -77,8 +78,8 @@ pub enum Limit {
     Calls,
     /// [`ScriptLimits::events`] or [`ScriptLimits::events_bytes`].
     Events,
-    /// The process that evaluated the script broke down: the operating system ended it, or it
-    /// answered what cannot be read.
+    /// The process that evaluated the script broke down: the operating system ended it, or it sent
+    /// a message that cannot be read.
     Process,
 }
 
@@ -98,7 +99,7 @@ impl fmt::Display for Limit {
     }
 }
 
-/// An amount as people read it: `16 MiB`, `300 bytes`.
+/// Formats a number of bytes for people: `16 MiB`, `300 bytes`.
 pub(super) fn bytes(count: usize) -> String {
     const KIB: usize = 1 << 10;
     const MIB: usize = 1 << 20;

@@ -1,10 +1,11 @@
-//! Untrusted scripts: JavaScript that is evaluated in child processes, phase by phase.
+//! Evaluates untrusted JavaScript in child processes, phase by phase.
 //!
-//! [`Scripts`] keeps a few children. Each has given up files, other processes and most of its
-//! memory before it sees a script ([`child`]), and evaluates one phase at a time in an interpreter
-//! of its own. It measures CPU time, memory and nesting itself, where it can tell well what was
-//! too much; what it cannot stop, the operating system or the parent does, by ending it. What a
-//! script may ask of the world is a [`ScriptWorld`]; what it wants to change is only collected.
+//! [`Scripts`] keeps a few children. Before a child sees a script, it gives up access to files, to
+//! other processes and to most of its memory ([`child`]). It evaluates one phase at a time, each in
+//! a new interpreter. The child measures CPU time, memory and nesting itself, because it can report
+//! best which limit was broken; the operating system or the parent kills a child that does not
+//! stop. A script calls its host through a [`ScriptWorld`]. Changes that a script asks for are only
+//! collected.
 
 mod child;
 mod confinement;
@@ -27,5 +28,5 @@ pub use limits::{Limit, ScriptLimits};
 pub use pool::{ScriptHost, Scripts};
 pub use world::{FetchAnswer, FetchRequest, ScriptWorld, WorldFailure};
 
-/// TypeScript definitions of everything that a script sees.
+/// TypeScript definitions of everything that a script can use.
 pub const TYPES: &str = include_str!("punctual.d.ts");

@@ -1,4 +1,4 @@
-//! A bounded pool of children that stay warm.
+//! A bounded pool of child processes that stay running between phases.
 
 use std::fmt;
 use std::io;
@@ -20,43 +20,44 @@ use super::wire::ToChild;
 use super::world::ScriptWorld;
 use crate::own_program::own_program;
 
-/// Phases of one script that have begun, when nothing is said: most of them wait for what they fetch. Each has a child
-/// with up to 16 MiB of values, and some 8 MiB of its own: less than 1 GiB in the worst case, with those beside them.
+/// Default for [`ScriptHost::phases`]. Most phases that have begun wait for a fetch. Each has a
+/// child with up to 16 MiB of values and some 8 MiB of its own: less than 1 GiB in the worst case,
+/// including [`PHASES_OF_OTHERS`].
 const PHASES: usize = 32;
-/// Phases of other scripts that may begin beside those of a script that has as many as it may.
+/// Extra slots for phases that have begun, which no single script can take: other scripts can begin
+/// while one has used up its own.
 const PHASES_OF_OTHERS: usize = 8;
-/// Phases of other scripts that may compute beside those of a script that has as many as it may.
+/// Extra slots for phases that compute, which no single script can take.
 const COMPUTING_OF_OTHERS: usize = 1;
-/// A definition is described by then, or the node is too busy: somebody waits for the answer. Computing is limited
-/// on its own, and a definition has nothing else to wait for.
+/// How long [`Scripts::describe`] may take before it reports the node as too busy: a person waits
+/// for the answer. CPU time has its own limit, and describing a definition waits for nothing else.
 const DESCRIBED: Duration = Duration::from_secs(30);
 
-/// How scripts are evaluated: by which program, within which limits.
+/// How scripts are evaluated: with which program and within which limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptHost {
     /// A program that calls [`child`](super::child).
     pub program: PathBuf,
-    /// What it is started with.
     pub args: Vec<String>,
-    /// The limits of each phase.
     pub limits: ScriptLimits,
-    /// How many phases of one script compute at the same time; its others wait, and a phase of another script has a
-    /// place beside them. One that has asked its host something does not count any more: a slow answer is no reason for
-    /// others not to begin.
+    /// How many phases of one script may compute at the same time. Further phases of that script
+    /// wait; a phase of another script still finds a slot. A phase stops counting once it has made
+    /// its first call to the host, so that slow answers do not keep other phases from beginning.
     pub children: usize,
-    /// How many phases of one script have begun and not ended; its others wait, and some of other scripts may begin
-    /// beside them.
+    /// How many phases of one script may have begun and not ended. Further phases of that script
+    /// wait; some phases of other scripts can still begin.
     pub phases: usize,
 }
 
 impl ScriptHost {
-    /// A host whose children are this very program, also after its file has been replaced by
-    /// another version, which might speak otherwise.
+    /// A host whose children run the program of the current process. That stays so after an upgrade
+    /// replaced its file with a version that may use another protocol.
     pub fn of_this_program(args: &[&str]) -> io::Result<ScriptHost> {
         Ok(ScriptHost::new(own_program()?, args))
     }
 
-    /// A host with default limits, that has a phase compute on each core, and at least two.
+    /// A host with default limits that lets as many phases of a script compute as there are cores,
+    /// and at least two.
     pub fn new(program: impl Into<PathBuf>, args: &[&str]) -> ScriptHost {
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         ScriptHost {
@@ -69,8 +70,8 @@ impl ScriptHost {
     }
 }
 
-/// Evaluates scripts in child processes. Cloning is cheap and shares them; they end with the last
-/// clone.
+/// Evaluates scripts in child processes. Clones are cheap and share the pool; dropping the last
+/// clone ends the children.
 #[derive(Clone)]
 pub struct Scripts {
     shared: Arc<Shared>,
@@ -78,13 +79,14 @@ pub struct Scripts {
 
 struct Shared {
     host: ScriptHost,
-    /// Phases that may begin.
+    /// Slots for phases that have begun.
     phases: Seats,
-    /// Phases that may begin to compute.
+    /// Slots for phases that compute, up to their first call to the host.
     computing: Seats,
-    /// A definition that may be described although all others compute.
+    /// One reserved slot, so that a definition can be described while all computing slots are in
+    /// use.
     describing: Semaphore,
-    /// Children that have no phase. Each either is ready or will say so.
+    /// Children without a phase. Each has sent `Ready`, or will.
     idle: Mutex<Vec<Process>>,
 }
 
@@ -95,7 +97,7 @@ impl fmt::Debug for Scripts {
 }
 
 impl Scripts {
-    /// A pool without children: each is started when it is needed for the first time.
+    /// A pool without children. The pool starts a child when a phase needs one and none is idle.
     #[must_use]
     pub fn new(host: ScriptHost) -> Scripts {
         let computing = Seats::new(host.children, COMPUTING_OF_OTHERS);
@@ -105,14 +107,15 @@ impl Scripts {
         Scripts { shared: Arc::new(Shared { host, phases, computing, describing, idle }) }
     }
 
-    /// The limits of each phase.
+    /// The limits that apply to each phase.
     #[must_use]
     pub fn limits(&self) -> &ScriptLimits {
         &self.shared.host.limits
     }
 
-    /// Starts a child if there is none, so that the first script need not wait and a program that
-    /// cannot evaluate is noticed early. Gives what is in force in it.
+    /// Starts a child if none is idle, so that the first script need not wait and a program that
+    /// cannot evaluate scripts is noticed early. Returns the confinement that is in force in the
+    /// child.
     pub async fn warm(&self) -> Result<Confinement, ScriptFailure> {
         let process = match self.shared.lend() {
             Some(process) => process,
@@ -125,8 +128,8 @@ impl Scripts {
 
     /// Evaluates one phase.
     ///
-    /// Dropping the future, or cancelling it, kills the child that evaluates. What waits for a
-    /// free child uses none of its time.
+    /// Dropping the future, or cancelling `cancel`, kills the child that evaluates the phase.
+    /// Waiting for a slot does not count towards the phase's time limits.
     pub async fn evaluate(
         &self,
         evaluation: Evaluation,
@@ -151,9 +154,10 @@ impl Scripts {
         }
     }
 
-    /// Evaluates a definition, which may ask for nothing. A child is kept for this, whatever else is evaluated. If there
-    /// is no end to it in time, the machine is too busy ([`ScriptFailure::Busy`]): the script is not to blame, whose
-    /// computing has a limit of its own.
+    /// Evaluates a definition, which may not call the host. A slot is reserved for this, whatever
+    /// else is evaluated. A definition that has not ended within `DESCRIBED` fails with
+    /// [`ScriptFailure::Busy`]: the machine is too busy, and the script is not to blame, because
+    /// its CPU time has a limit of its own.
     pub async fn describe(
         &self,
         evaluation: Evaluation,
@@ -178,7 +182,7 @@ impl Scripts {
 }
 
 impl Shared {
-    /// What is sent for a phase, if it can be.
+    /// The message that asks a child for the phase, or the failure if the source is too long.
     fn checked(&self, evaluation: &Evaluation) -> Result<ToChild, ScriptFailure> {
         let most = self.host.limits.source_bytes;
         if evaluation.source.len() > most {
@@ -198,7 +202,8 @@ impl Shared {
     ) -> Result<Evaluated, ScriptFailure> {
         let limits = &self.host.limits;
         let mut process = self.taken(request).await?;
-        // It computes as little from the first question on as its answers are slow: its seat is another's.
+        // From its first call on, the phase mostly waits for answers: it gives its computing slot
+        // to another phase.
         let leave_seat = || drop(seat.take());
         let asking = exchange(&mut process, evaluation.permits, limits, world, log, leave_seat);
         let own = evaluation.timeout.filter(|own| *own < limits.wall);
@@ -213,7 +218,7 @@ impl Shared {
         });
         match ended {
             Ok((ended, is_reusable)) => {
-                // Whoever broke a limit may have broken more.
+                // A child whose script broke a limit is not reused: its interpreter may be damaged.
                 let broke_a_limit = matches!(ended, Err(ScriptFailure::Limit { .. }));
                 if is_reusable && !broke_a_limit {
                     self.give_back(process);
@@ -224,8 +229,8 @@ impl Shared {
         }
     }
 
-    /// A child that has taken the phase. A warm one that is lost before that has not begun, and
-    /// the script is not to blame: another one is asked.
+    /// Returns a child that has accepted the phase. If an idle child is lost before it accepts, the
+    /// phase has not begun and the script is not to blame, so the next child is tried.
     async fn taken(&self, request: &ToChild) -> Result<Process, ScriptFailure> {
         while let Some(mut process) = self.lend() {
             if process.take(request).await.is_ok() {
@@ -245,7 +250,7 @@ impl Shared {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
-    /// Keeps a child for the next phase, if there are not enough that wait for one.
+    /// Keeps a child for a later phase, unless enough children are idle already.
     fn give_back(&self, process: Process) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < self.host.children.max(1) {

@@ -1,4 +1,4 @@
-//! A child process, as its parent holds it.
+//! A child process that evaluates scripts, as seen by its parent.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -17,26 +17,26 @@ use super::evaluation::ScriptFailure;
 use super::limits::Limit;
 use super::wire::{self, FromChild, HEAD, ToChild};
 
-/// Far more than a start takes on a machine that is not lost anyway.
+/// Timeout of a child's start: far more than a start takes on a machine that still works.
 const START: Duration = Duration::from_secs(30);
-/// Far more than it takes to hand over a phase.
+/// Timeout for a child to accept a phase: far more than the handover takes.
 const TAKE: Duration = Duration::from_secs(30);
-/// How long one that has closed its pipe may take to be gone.
+/// How long a child that has closed its pipe may take to exit.
 const LEAVE: Duration = Duration::from_secs(5);
-/// The longest message beside what the limits allow.
+/// Allowance for a message in addition to the texts that the limits allow.
 const OWN_BYTES: usize = 1 << 20;
 
-/// What a buffer keeps after a long message.
+/// The capacity that the read buffer keeps after a long message.
 const KEPT: usize = 64 << 10;
 
-/// A running child. Dropping it kills it.
+/// A running child. Dropping the value kills the process.
 pub(super) struct Process {
     child: Child,
     pub(super) to: Outbox,
     pub(super) from: Inbox,
-    /// Whether it has said that it can take a phase, since the one before.
+    /// Whether the child has sent `Ready` since its last phase.
     is_ready: bool,
-    /// What it says that it has given up.
+    /// The confinement that the child reported.
     pub(super) confinement: Confinement,
 }
 
@@ -50,12 +50,12 @@ pub(super) struct Inbox {
     longest: usize,
 }
 
-/// Why a child says nothing more.
+/// Why a child sends no further usable messages.
 #[derive(Debug)]
 pub(super) enum Lost {
-    /// Its end of the pipe is closed.
+    /// The child closed its end of the pipe.
     Ended,
-    /// What it says cannot be read.
+    /// The child sent a message that cannot be read or is not allowed.
     Nonsense(String),
 }
 
@@ -69,7 +69,7 @@ impl Process {
             Process::spawn(host).map_err(|error| unavailable(format!("did not start: {error}")))?;
         let limits = ToChild::Limits(host.limits.clone());
         let greeting = async {
-            // One that does not listen may still have said something.
+            // A child that does not read may still have sent a message that explains why.
             let _ = process.to.send(&limits).await;
             process.confinement = match process.from.next().await? {
                 FromChild::Confined(confinement) => confinement,
@@ -101,7 +101,7 @@ impl Process {
             return Err(io::Error::other("it has no pipes"));
         };
         let limits = &host.limits;
-        // A character of theirs may be six as JSON.
+        // JSON escapes may turn one byte of a text into six.
         let longest = limits
             .result_bytes
             .saturating_add(limits.events_bytes)
@@ -117,7 +117,7 @@ impl Process {
         })
     }
 
-    /// Waits until it can take a phase.
+    /// Waits until the child can take a phase.
     async fn ready(&mut self) -> Result<(), Lost> {
         if !self.is_ready {
             match self.from.next().await? {
@@ -128,7 +128,8 @@ impl Process {
         Ok(())
     }
 
-    /// Has it take a phase, which begins as soon as it has.
+    /// Sends a phase to the child and waits until the child has accepted it. The phase then begins
+    /// at once.
     pub(super) async fn take(&mut self, request: &ToChild) -> Result<(), Lost> {
         let taking = async {
             self.ready().await?;
@@ -142,7 +143,8 @@ impl Process {
         tokio::time::timeout(TAKE, taking).await.unwrap_or(Err(Lost::Ended))
     }
 
-    /// Tells why a child that said nothing more was lost, and ends it.
+    /// Finds out why a child was lost and ends it. The failure names the limit that the script
+    /// broke.
     pub(super) async fn autopsy(mut self, host: &ScriptHost, lost: Lost) -> ScriptFailure {
         let why = match lost {
             Lost::Nonsense(why) => format!("it answered nonsense: {why}"),
@@ -178,7 +180,7 @@ impl Outbox {
 }
 
 impl Inbox {
-    /// The next message. Dropping the future loses nothing.
+    /// Returns the next message. Dropping the future loses no bytes.
     pub(super) async fn next(&mut self) -> Result<FromChild, Lost> {
         loop {
             if let Some(message) = self.take()? {
@@ -191,7 +193,7 @@ impl Inbox {
         }
     }
 
-    /// A message that has been read as a whole.
+    /// Removes the next message from the buffer, if all of it has been read.
     fn take(&mut self) -> Result<Option<FromChild>, Lost> {
         let Some(head) = self.read.first_chunk::<HEAD>() else { return Ok(None) };
         let length = wire::length(*head);

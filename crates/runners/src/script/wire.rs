@@ -1,4 +1,4 @@
-//! What parent and child say to each other: JSON, each piece with its length before it.
+//! Messages between the parent and a script child: JSON, each message with its length before it.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -13,38 +13,40 @@ use super::evaluation::{Entry, MutationKind, Permits, RegisteredInput, ScriptFai
 use super::limits::ScriptLimits;
 use super::world::{FetchAnswer, FetchRequest, WorldFailure};
 
-/// The bytes of a length.
+/// The number of bytes of a message's length prefix.
 pub(super) const HEAD: usize = 4;
 
-/// From parent to child. It holds secrets, so it is not to be shown.
+/// A message from parent to child. It contains secrets, so it does not implement `Debug`.
 #[derive(Serialize, Deserialize)]
 pub(super) enum ToChild {
-    /// First of all.
+    /// The first message.
     Limits(ScriptLimits),
-    /// After `Ready`.
+    /// Sent after the child's `Ready`.
     Evaluate(Box<Request>),
-    /// To a `Call`.
+    /// The answer to the child's `Call` with this id.
     Answer { id: u32, result: Result<Answered, WorldFailure> },
 }
 
-/// From child to parent.
+/// A message from child to parent.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum FromChild {
-    /// First of all: what it has given up.
+    /// The first message: the confinement that is in force in the child.
     Confined(Confinement),
-    /// Nothing is left of the phase before, and another one may come.
+    /// Nothing is left of the previous phase; the child can take another.
     Ready,
-    /// The phase has come, and begins: from now on the script answers for what happens.
+    /// The child has received the phase and begins it. From now on the script is to blame if the
+    /// child is lost.
     Taken,
-    /// A line of the log, or a little more than what is kept of it; and how many bytes all of it has.
+    /// A log line, cut to a little more than the parent keeps, and the length in bytes of the whole
+    /// line.
     Log { line: String, bytes: usize },
-    /// The script asks something.
+    /// The script calls its host.
     Call { id: u32, call: HostCall },
     /// The phase has ended.
     Done(Box<Done>),
 }
 
-/// [`Evaluation`](super::Evaluation), as it is sent.
+/// [`Evaluation`](super::Evaluation), as it is sent to the child.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Request {
     pub(super) source: SourceText,
@@ -57,7 +59,7 @@ pub(super) struct Request {
     pub(super) now: String,
 }
 
-/// A script's text, shared with whoever asked.
+/// A script's text. The parent shares it with the caller instead of copying it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(from = "String")]
 pub(super) struct SourceText(#[serde(serialize_with = "as_text")] pub(super) Arc<str>);
@@ -72,7 +74,7 @@ fn as_text<S: serde::Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok
     serializer.serialize_str(text)
 }
 
-/// What a script asks of its host.
+/// A call of a script to its host.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum HostCall {
     Fetch(FetchRequest),
@@ -81,7 +83,7 @@ pub(super) enum HostCall {
 }
 
 impl HostCall {
-    /// How long its texts are.
+    /// The total length of the call's texts.
     pub(super) fn bytes(&self) -> usize {
         match self {
             HostCall::Fetch(FetchRequest { url, method, headers }) => {
@@ -116,7 +118,7 @@ pub(super) enum Outcome {
     Failed(ScriptFailure),
 }
 
-/// [`Published`](super::Published), its payload still text.
+/// [`Published`](super::Published), with its payload still as JSON text.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct PublishedText {
     pub(super) topic: String,
@@ -126,7 +128,7 @@ pub(super) struct PublishedText {
     pub(super) causes: Vec<String>,
 }
 
-/// A message with its length before it.
+/// Serializes a message, with its length before it.
 pub(super) fn framed(message: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut frame = vec![0; HEAD];
     serde_json::to_writer(&mut frame, message)?;
@@ -135,18 +137,19 @@ pub(super) fn framed(message: &impl Serialize) -> io::Result<Vec<u8>> {
     Ok(frame)
 }
 
-/// How long the message is that a head announces.
+/// The message length that a length prefix states.
 pub(super) fn length(head: [u8; HEAD]) -> usize {
     u32::from_le_bytes(head) as usize
 }
 
-/// Sends a message.
+/// Writes a message with its length, and flushes.
 pub(super) fn write(to: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
     to.write_all(&framed(message)?)?;
     to.flush()
 }
 
-/// Waits for a message. The parent is trusted with its length.
+/// Blocks until a message has arrived. The length is not checked, because the child trusts its
+/// parent.
 pub(super) fn read<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<T> {
     let mut head = [0; HEAD];
     from.read_exact(&mut head)?;

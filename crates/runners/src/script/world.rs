@@ -1,4 +1,4 @@
-//! What a script may ask of its host.
+//! The interface through which a script calls its host.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,19 @@ use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Answers what a script asks. Every call has been checked against the phase's permits.
+/// Answers a script's calls. Each call has already been checked against the phase's
+/// [`Permits`](super::Permits).
 pub trait ScriptWorld: Send + Sync {
-    /// The script logs a line. All of them are given again at its end.
+    /// Called with each line that the script logs. All lines are also returned when the phase ends.
     fn says(&self, _line: &str) {}
 
-    /// A text of the script without secrets: masked before it is cut.
+    /// Masks the secrets in a text. The caller masks a text before cutting it, so that no part of a
+    /// secret remains.
     fn masked(&self, text: &str) -> String {
         text.to_owned()
     }
 
-    /// Reads from outside. [`Runners::fetch`](crate::Runners::fetch) is the real one.
+    /// Performs an HTTP request. Nodes use [`Runners::fetch`](crate::Runners::fetch).
     fn fetch(&self, request: FetchRequest) -> BoxFuture<'_, Result<FetchAnswer, WorldFailure>>;
 
     /// The first pending events of a topic, as a JSON list.
@@ -30,33 +32,30 @@ pub trait ScriptWorld: Send + Sync {
     ) -> BoxFuture<'_, Result<Value, WorldFailure>>;
 }
 
-/// A request that changes nothing.
+/// An HTTP request with a method that changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FetchRequest {
-    /// Where to.
     pub url: String,
     /// `GET`, `HEAD` or `OPTIONS`.
     pub method: String,
-    /// Its headers.
     pub headers: BTreeMap<String, String>,
 }
 
-/// An answer, whatever its status.
+/// An HTTP response, whatever its status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FetchAnswer {
-    /// Its status.
     pub status: u16,
-    /// Its headers, by names in lower case. Cookies are not among them.
+    /// Headers by their names in lower case. Cookies are removed.
     pub headers: BTreeMap<String, String>,
-    /// Its body as text; what is no UTF-8 is replaced.
+    /// The body as text; bytes that are not valid UTF-8 are replaced.
     pub body: String,
 }
 
-/// Why the host has no answer. The script sees an error that it may catch.
+/// Why the host could not answer. The script gets an error that it may catch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WorldFailure {
-    /// Later it may work: the network, a peer, a store.
+    /// A retry may succeed: the network, a peer or the store failed.
     Transient(String),
-    /// It will never work: a wrong URL, a topic that is not declared.
+    /// A retry would fail again: a wrong URL, or a topic that is not declared.
     Logic(String),
 }

@@ -1,4 +1,5 @@
-//! Where requests do not go: every hostile case that runs as a request.
+//! Requests that the egress policy must refuse: every hostile case that can be tested with a real
+//! request.
 
 use axum::Router;
 use axum::response::Redirect;
@@ -170,7 +171,7 @@ async fn headers_that_break_the_message_are_refused() {
     assert_eq!(heard.all(), Vec::<String>::new());
 }
 
-/// Of steps and mutations (`perform`) and of scripts (`fetch`).
+/// Covers steps and mutations (`perform`) and scripts (`fetch`).
 #[tokio::test]
 async fn headers_of_the_connection_are_refused_whoever_sets_them() {
     let heard = Heard::default();

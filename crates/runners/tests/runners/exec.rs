@@ -1,4 +1,4 @@
-//! Commands and their process groups.
+//! Tests of commands and their process groups.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use tokio_util::sync::CancellationToken;
 use crate::lifeline::{Fifo, Lifeline};
 use crate::{INPUT, failed, perform, succeeded, work};
 
-/// Commands below supervisors, as the product runs them.
+/// A policy with supervisors, as in production.
 pub(crate) fn allowed() -> Policy {
     let supervisor = Supervisor::new(env!("CARGO_BIN_EXE_exec-supervisor"), &[]);
     Policy { supervisor: Some(supervisor), ..unsupervised() }
 }
 
-/// Commands whose processes are known by their group and mark alone.
+/// A policy without supervisors: processes are found by their group and mark alone.
 pub(crate) fn unsupervised() -> Policy {
     Policy { allow_exec: true, ..Policy::default() }
 }
@@ -115,7 +115,7 @@ async fn the_environment_is_ours_to_give() {
     ] {
         assert!(names.contains(&expected), "{expected} is missing from {names:?}");
     }
-    // Cargo's own variables are in this process's environment.
+    // The environment of this test process contains Cargo's own variables.
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
     assert!(!names.iter().any(|name| name.starts_with("CARGO")), "{names:?}");
 }
@@ -196,7 +196,8 @@ async fn no_part_of_a_secret_is_left_where_output_is_cut() {
         let action = ExecAction { max_output: limit, ..shell(script) };
         let output = succeeded(perform(policy(), Action::Exec(action)).await);
         let shown = if limit < 10 { "x" } else { &"x***x"[..usize::try_from(limit - 6).unwrap()] };
-        // What is whole is masked by whoever knows the secrets.
+        // Output within the limit is not masked here; the caller, which knows the secrets, masks
+        // it.
         let shown = if limit == 11 { "xtops3cretx" } else { shown };
         assert_eq!(
             (&output["stdout"], &output["stderr"]),
@@ -204,7 +205,7 @@ async fn no_part_of_a_secret_is_left_where_output_is_cut() {
             "{limit}"
         );
     }
-    // The message has the last 2,048 bytes.
+    // The message contains the last 2,048 bytes.
     for after in 2_036..2_050 {
         let script =
             format!("printf '%3000s' >&2; printf tops3cret >&2; printf '%{after}s' >&2; exit 3");
@@ -273,7 +274,7 @@ async fn cancel_is_a_kill_after_the_grace() {
     assert!(message.contains("killed after its grace"), "{message}");
 }
 
-/// The leader obeys; its descendants would not.
+/// The leader ends on SIGTERM; its descendants ignore it.
 #[tokio::test]
 async fn cancel_reaches_grandchildren() {
     let lifeline = Lifeline::new();
@@ -306,7 +307,7 @@ async fn time_over_ends_the_group() {
     }
 }
 
-/// The leader ends; its child would wait for long with the pipes in its hands.
+/// The leader ends while its child still runs and holds the pipes open.
 #[tokio::test]
 async fn what_the_leader_leaves_behind_ends_with_it() {
     let lifeline = Lifeline::new();
@@ -321,8 +322,8 @@ async fn what_the_leader_leaves_behind_ends_with_it() {
     assert_eq!(succeeded(ended)["stdout"], "leader\n");
 }
 
-/// A process that leaves the group and keeps its mark ends with the step, also without a supervisor: when the step ends
-/// by itself, and when it is given up.
+/// Without a supervisor, a process that leaves the group but keeps its mark ends with the step:
+/// both when the step ends by itself and when it is cancelled.
 #[tokio::test]
 async fn what_leaves_the_group_ends_with_the_step() {
     for leader in ["true", "exit 3"] {
@@ -354,7 +355,8 @@ async fn what_leaves_the_group_ends_with_the_step() {
     held.let_go().await;
 }
 
-/// Without a supervisor, a process that leaves the group, and takes off its mark, keeps the pipes, but not us.
+/// Without a supervisor, a process that left the group and removed its mark keeps the pipes open.
+/// The attempt ends anyway.
 #[tokio::test]
 async fn pipes_held_from_outside_the_group_do_not_hold_us() {
     let lifeline = Lifeline::new();

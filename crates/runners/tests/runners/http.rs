@@ -1,4 +1,4 @@
-//! Requests and answers.
+//! Tests of HTTP requests and responses.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ async fn send(action: HttpAction) -> Ended {
     perform(loopback_listed(), Action::Http(action)).await
 }
 
-/// Answers with what it was sent.
+/// Answers with the request it received.
 async fn mirror(request: Request) -> axum::Json<Value> {
     let (head, body) = request.into_parts();
     let headers: serde_json::Map<_, _> = head
@@ -174,7 +174,7 @@ async fn the_limit_is_exact() {
     }
 }
 
-/// A secret on the border is hidden as a whole, wherever the answer is cut.
+/// A secret that lies across the cut is masked as a whole, wherever the response is cut.
 #[tokio::test]
 async fn no_part_of_a_secret_is_left_where_an_answer_is_cut() {
     let body = format!("{}tops3cret{}", "x".repeat(100), "y".repeat(100));
@@ -208,7 +208,7 @@ async fn an_answer_that_is_too_much_to_keep_is_cut() {
     }
 }
 
-/// A thousand members that each unpack to 10 MB: 10 MB that become 10 GB.
+/// A gzip file of a thousand members of 10 MB each: 10 MB that unpack to 10 GB.
 #[tokio::test]
 async fn a_bomb_is_left_unread() {
     const MEMBERS: usize = 1000;
@@ -336,7 +336,7 @@ async fn a_peer_that_hangs_up_is_told() {
     assert_eq!((code, retryable), (code::REQUEST, true), "{message}");
 }
 
-/// A peer that says when it was asked and never answers.
+/// A peer that signals when it receives a request, and never answers.
 async fn silent_peer() -> (Peer, Arc<Notify>) {
     let asked = Arc::new(Notify::new());
     let teller = Arc::clone(&asked);

@@ -1,4 +1,4 @@
-//! Whether processes live, told by the pipes they hold.
+//! Observes whether processes are running through the pipes that they hold open.
 
 use std::fmt;
 use std::fs::{self, Permissions};
@@ -13,7 +13,8 @@ use tokio::net::unix::pipe;
 /// A named pipe.
 pub(crate) struct Fifo {
     path: PathBuf,
-    /// Open at both ends, so that neither opening nor reading depends on who came first.
+    /// Both ends are kept open, so that opening and reading do not depend on which side opens the
+    /// pipe first.
     keeper: (pipe::Sender, pipe::Receiver),
     _dir: TempDir,
 }
@@ -22,7 +23,7 @@ impl Fifo {
     pub(crate) fn new() -> Fifo {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("fifo");
-        // Whoever the command becomes may take hold.
+        // The command may run as another user, which must be able to open the pipe.
         fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
         assert!(Command::new("mkfifo").args(["-m", "666"]).arg(&path).status().unwrap().success());
         let receiver = pipe::OpenOptions::new().read_write(true).open_receiver(&path).unwrap();
@@ -30,7 +31,7 @@ impl Fifo {
         Fifo { path, keeper: (sender, receiver), _dir: dir }
     }
 
-    /// Lets go on whoever reads a line.
+    /// Writes a line, which unblocks the process that reads it.
     pub(crate) async fn write(&mut self) {
         self.keeper.0.write_all(b"\n").await.unwrap();
     }
@@ -42,12 +43,13 @@ impl fmt::Display for Fifo {
     }
 }
 
-/// A pipe that a command takes hold of and that its end, and that of all it started, closes.
+/// A pipe that a command keeps open. It is closed when the command and everything it started have
+/// ended.
 pub(crate) struct Lifeline {
     fifo: Fifo,
 }
 
-/// A pipe that somebody holds.
+/// A pipe that some process holds open.
 pub(crate) struct Held {
     receiver: pipe::Receiver,
 }
@@ -57,12 +59,12 @@ impl Lifeline {
         Lifeline { fifo: Fifo::new() }
     }
 
-    /// The piece of a shell script that takes hold and says so.
+    /// A piece of shell script that opens the pipe and writes to it.
     pub(crate) fn hold(&self) -> String {
         hold(&self.fifo.path)
     }
 
-    /// Returns when the script has taken hold.
+    /// Returns when the script has opened the pipe.
     pub(crate) async fn held(mut self) -> Held {
         self.fifo.keeper.1.read_exact(&mut [0]).await.unwrap();
         let receiver = pipe::OpenOptions::new().open_receiver(&self.fifo.path).unwrap();
@@ -79,7 +81,7 @@ pub(crate) fn hold(fifo: &Path) -> String {
 }
 
 impl Held {
-    /// Returns when every process that held on is gone.
+    /// Returns when every process that held the pipe has ended.
     pub(crate) async fn let_go(mut self) {
         assert_eq!(self.receiver.read(&mut [0]).await.unwrap(), 0);
     }

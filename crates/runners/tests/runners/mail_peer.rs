@@ -1,4 +1,4 @@
-//! A small mail server on loopback: enough of SMTP to take a message, or to refuse one.
+//! A small mail server on loopback, with enough of SMTP to accept or refuse a message.
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -6,21 +6,21 @@ use tokio::task::JoinHandle;
 
 use crate::peer::Heard;
 
-/// How a server answers, where it does not simply agree.
+/// How the server behaves.
 #[derive(Clone, Copy)]
 pub(crate) enum Manner {
     Friendly,
-    /// Wants to know who asks.
+    /// Requires authentication.
     WithPassword,
-    /// With this answer to the recipient.
+    /// Answers the recipient with this reply.
     Refusing(&'static str),
-    /// Says nothing at all.
+    /// Never replies.
     Silent,
-    /// Is gone in the middle of a message.
+    /// Closes the connection in the middle of a message.
     HangingUp,
 }
 
-/// A server that lives until it is dropped. It writes down what it is told, line by line.
+/// A server that runs until it is dropped. It records what it receives, line by line.
 pub(crate) struct MailPeer {
     pub(crate) port: u16,
     pub(crate) heard: Heard,

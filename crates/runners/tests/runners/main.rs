@@ -1,4 +1,4 @@
-//! The runners against real peers and real commands.
+//! Tests of the runners with real peers and real commands.
 #![allow(clippy::unwrap_used, reason = "what a test cannot unwrap fails it")]
 
 mod egress;
@@ -19,10 +19,10 @@ use runners::{Ended, Policy, Runners, Work};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-/// Far beyond what any of these takes: nothing here is about its length.
+/// Far longer than any of these attempts takes, so that no test depends on it.
 const LONG: Duration = Duration::from_secs(120);
 
-/// A number that no program can hold is passed on as it is.
+/// An input with a number that no float can hold, which must be passed on unchanged.
 const INPUT: &str = r#"{"order": 7, "much": 1e400}"#;
 
 fn work(action: Action) -> Work {

@@ -1,4 +1,4 @@
-//! Notifications to real peers: signed webhooks, Slack's shape, mail.
+//! Tests of notifications with real peers: signed webhooks, Slack-compatible messages, mail.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -66,7 +66,7 @@ fn output_of(ended: Ended) -> Value {
     }
 }
 
-/// Takes only what was signed with one of the secrets.
+/// A peer that accepts only requests signed with the secret.
 async fn checking_peer(heard: &Heard, secret: &'static str) -> Peer {
     let heard = heard.clone();
     let check = move |headers: HeaderMap, body: Bytes| async move {
@@ -149,7 +149,7 @@ async fn mail_goes_to_the_server_of_the_node() {
     ] {
         assert!(first.iter().any(|line| line.starts_with(expected)), "{expected}: {first:?}");
     }
-    // A line with a dot alone would end the message.
+    // A line that consists of one dot would end the message, so SMTP doubles it.
     assert!(first.contains(&"..".to_owned()), "{first:?}");
     let message_id = |lines: &[String]| {
         lines.iter().rfind(|line| line.starts_with("Message-ID: <")).unwrap().clone()
@@ -187,7 +187,8 @@ async fn mail_servers_that_do_not_take_it_are_told_apart() {
     assert_eq!((code, retryable), (code::MAIL, true), "{message}");
 }
 
-/// The server is plain: whoever asked for STARTTLS gets no message sent in the open.
+/// The server offers no encryption: a message that must be sent with STARTTLS is not sent in plain
+/// text.
 #[tokio::test]
 async fn encryption_that_was_asked_for_is_not_given_up() {
     let peer = MailPeer::serve(Manner::Friendly).await;
@@ -260,7 +261,7 @@ async fn long_answers_are_left_unread() {
     assert_eq!(told(&output), [true]);
 }
 
-/// Whoever knows the path of such a URL may write there.
+/// Anyone who knows the path of such a URL may post there.
 #[tokio::test]
 async fn paths_are_kept_secret() {
     let peer = Peer::serve(Router::new().route("/", any(|| async { "" }))).await;
@@ -314,7 +315,7 @@ async fn time_that_is_over_forgets_nobody() {
     let mail = MailPeer::serve(Manner::Silent).await;
     let runners = runners(loopback_listed(), SECRET, mail_at(mail.port));
     let mut work = to(vec![ann(), Channel::Webhook(peer.url("/hook"))]);
-    // More than the one that answers takes on a busy machine.
+    // Longer than the peer that answers takes on a busy machine.
     work.timeout = Duration::from_secs(5);
     let ended = perform(&runners, work).await;
     let (code, message, retryable) = failed(ended.clone());

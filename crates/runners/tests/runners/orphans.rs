@@ -1,4 +1,4 @@
-//! Commands that outlive a killed node.
+//! Tests of commands that outlive a killed node.
 
 use std::fs;
 use std::io::Write;
@@ -14,8 +14,8 @@ use crate::exec::{shell, unsupervised};
 use crate::lifeline::{Fifo, Lifeline, hold};
 use crate::{perform, succeeded, work};
 
-/// Where the node that is to be killed notes its groups, what its command holds, and what it holds
-/// itself once it has noted the command.
+/// Environment variables for the node that is killed: the directory of its notes, the pipe that its
+/// command holds, and the pipe that the node itself holds once it has recorded the command.
 const GROUPS: &str = "PUNCTUAL_TEST_GROUPS";
 const HELD_BY_COMMAND: &str = "PUNCTUAL_TEST_HELD_BY_COMMAND";
 const HELD_BY_NODE: &str = "PUNCTUAL_TEST_HELD_BY_NODE";
@@ -36,7 +36,7 @@ async fn node_to_be_killed() {
     let [Some(groups), Some(held_by_command), Some(held_by_node)] = given else { return };
     let script = format!("{}; sleep 1000 & wait", hold(Path::new(&held_by_command)));
     let performing = perform(noting(Path::new(&groups)), Action::Exec(shell(&script)));
-    // Polled after the other: the command has been started and noted by then.
+    // This future is polled second: the command has been started and recorded by then.
     let announcing = async {
         let mut pipe = fs::OpenOptions::new().write(true).open(held_by_node).unwrap();
         pipe.write_all(b"\n").unwrap();
@@ -94,7 +94,7 @@ fn a_missing_folder_holds_no_orphans() {
     assert_eq!(end_orphans(Path::new("/no/such/folder")).unwrap(), 0);
 }
 
-/// Process ids are used again: only the start time tells whose group it is now.
+/// Process ids are reused: only the start time tells whether the group is still the recorded one.
 #[test]
 fn another_process_with_the_noted_id_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();

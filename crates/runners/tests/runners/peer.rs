@@ -34,7 +34,7 @@ impl Drop for Peer {
     }
 }
 
-/// What peers write down, in order.
+/// The texts that peers recorded, in order.
 #[derive(Clone, Default)]
 pub(crate) struct Heard(Arc<Mutex<Vec<String>>>);
 

@@ -1,4 +1,4 @@
-//! What a command starts ends with it, whatever it does to be left alone.
+//! Supervisors end everything that a command starts, however its processes try to escape.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,11 +13,12 @@ use crate::exec::{allowed, shell};
 use crate::lifeline::{Fifo, Lifeline, hold};
 use crate::{failed, perform, succeeded, work};
 
-/// Where the node that is to be killed notes its groups, and what its command holds.
+/// Environment variables for the node that is killed: the directory of its notes, and the pipe that
+/// its command holds.
 const GROUPS: &str = "PUNCTUAL_TEST_SUPERVISED_GROUPS";
 const HELD: &str = "PUNCTUAL_TEST_SUPERVISED_HELD";
 
-/// A daemon as it is written in Python: two forks, a session, and an environment of its own. It holds on to `$1`.
+/// A daemon in Python: two forks, its own session, and its own environment. It keeps `$1` open.
 const DAEMON: &str = r#"
 import os, sys
 if os.fork(): os._exit(0)
@@ -29,7 +30,7 @@ os.write(held, b"\n")
 os.execve("/bin/sleep", ["sleep", "1000"], {})
 "#;
 
-/// Pieces of shell scripts that start something which holds on, and do not wait for it.
+/// Shell scripts that start a process which keeps the pipe open, and do not wait for it.
 fn escapes(lifeline: &Path) -> Vec<String> {
     let (hold, path) = (hold(lifeline), lifeline.display());
     let mut escapes = vec![
@@ -50,7 +51,7 @@ fn script(text: &str) -> Action {
     Action::Exec(action)
 }
 
-/// Calls `check` with each way to escape.
+/// Calls `check` with each of the [`escapes`].
 async fn with_each_escape(check: impl AsyncFn(String, Lifeline)) {
     let count = escapes(Path::new("/")).len();
     for index in 0..count {
@@ -109,7 +110,7 @@ async fn all_ends_when_the_attempt_is_dropped() {
     .await;
 }
 
-/// Each command has a supervisor of its own.
+/// Each command has its own supervisor.
 #[tokio::test]
 async fn what_another_command_has_started_goes_on() {
     let (ending, lasting) = (Lifeline::new(), Lifeline::new());
@@ -138,21 +139,21 @@ async fn what_another_command_has_started_goes_on() {
     assert_eq!(succeeded(second)["stdout"], "goes on\n");
 }
 
-/// Orphans that end before the command do not stay as zombies.
+/// Orphans that end before the command do not remain as zombies.
 #[tokio::test]
 async fn adopted_processes_are_reaped() {
     let text = "id=$(setsid -f sh -c 'echo $$'); while [ -e /proc/$id ]; do :; done; echo reaped";
     assert_eq!(succeeded(perform(allowed(), script(text)).await)["stdout"], "reaped\n");
 }
 
-/// A service manager may send them to every process of a node.
+/// A service manager may send these signals to every process of a node.
 #[tokio::test]
 async fn signals_that_end_others_do_not_end_a_supervisor() {
     let text = "for s in TERM INT HUP; do kill -$s $PPID; done; echo goes on";
     assert_eq!(succeeded(perform(allowed(), script(text)).await)["stdout"], "goes on\n");
 }
 
-/// What was not done on purpose to be left alone is still found by its group and its mark.
+/// The processes that did not try to escape are still found by their group and their mark.
 #[tokio::test]
 async fn a_command_that_kills_its_supervisor_fails_and_ends() {
     let lifeline = Lifeline::new();
@@ -182,11 +183,11 @@ async fn a_supervisor_that_cannot_start_is_told() {
     }
 }
 
-/// The tests may run as root; a node should not.
+/// The tests may run as root, but a node should not.
 #[tokio::test]
 async fn an_ordinary_user_ends_all_too() {
     if !rustix::process::geteuid().is_root() {
-        // All other tests have shown it.
+        // The other tests have run as an ordinary user already.
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -235,7 +236,8 @@ async fn all_ends_when_the_node_is_killed() {
     node.kill().unwrap();
     node.wait().unwrap();
     held.let_go().await;
-    // The supervisor may be about to reap the leader.
+    // The supervisor may be about to reap the leader, so the number of killed groups is not
+    // certain.
     end_orphans(groups.path()).unwrap();
     assert_eq!(fs::read_dir(groups.path()).unwrap().count(), 0);
 }

@@ -9,7 +9,7 @@ fn texts_become_canonical() {
         ("FREQ=YEARLY;BYDAY=+1SU,-1SU,MO", "FREQ=YEARLY;BYDAY=-1SU,MO,1SU"),
         ("FREQ=YEARLY;UNTIL=20270101t000000z", "FREQ=YEARLY;UNTIL=20270101T000000Z"),
         ("FREQ=DAILY;BYHOUR=17,9,9;WKST=SU", "FREQ=DAILY;BYHOUR=9,17;WKST=SU"),
-        // Forbidden by RFC 5545, but in use.
+        // Combinations that RFC 5545 forbids but that are in use.
         ("FREQ=WEEKLY;BYMONTHDAY=1;BYWEEKNO=2", "FREQ=WEEKLY;BYMONTHDAY=1;BYWEEKNO=2"),
         ("FREQ=DAILY;BYYEARDAY=-1;BYDAY=2MO", "FREQ=DAILY;BYDAY=2MO;BYYEARDAY=-1"),
     ] {

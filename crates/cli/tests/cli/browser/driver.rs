@@ -1,4 +1,4 @@
-//! A real browser, driven by the few requests of WebDriver that these tests need.
+//! Drives a real browser with the few WebDriver requests that these tests need.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
@@ -9,13 +9,13 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Nothing takes so long on any machine.
+/// Longer than anything takes on any machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// What WebDriver calls a reference to an element.
+/// The key of an element reference in WebDriver.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
-/// How the browser is.
+/// The kind of browser: device, colour scheme, and whether scripts run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
     pub(crate) is_phone: bool,
@@ -25,7 +25,7 @@ pub(crate) struct Kind {
 
 pub(crate) const DESK: Kind = Kind { is_phone: false, is_dark: false, has_script: true };
 
-/// A browser, gone with this value.
+/// A browser. Dropping the value ends it.
 pub(crate) struct Browser {
     driver: Child,
     client: reqwest::Client,
@@ -33,8 +33,8 @@ pub(crate) struct Browser {
     _profile: TempDir,
 }
 
-/// An element of the page. It is looked for again whenever something is done with it: a page that refreshes itself may
-/// have put another one in its place.
+/// An element of the page. It is looked up again for each action, because a page that refreshes
+/// itself may have replaced it.
 pub(crate) struct Element<'a> {
     browser: &'a Browser,
     using: &'static str,
@@ -69,12 +69,12 @@ impl Browser {
         self.ask("/url", json!({ "url": address })).await.unwrap();
     }
 
-    /// Waits until the browser is at this address and has all of it: pressing something returns before the page that it
-    /// leads to is there.
+    /// Waits until the browser has fully loaded this address. A click returns before the page it
+    /// leads to is loaded.
     pub(crate) async fn arrives(&self, address: &str) {
         let look = async {
             loop {
-                // In between there is no page to ask.
+                // Between two pages, the browser has no page to run the script in.
                 let asked = json!({
                     "script": "return [location.href, document.readyState]", "args": [],
                 });
@@ -94,7 +94,7 @@ impl Browser {
         self.ask("/url", Value::Null).await.unwrap().as_str().unwrap().to_owned()
     }
 
-    /// What the script returns.
+    /// Runs a script and returns its value.
     pub(crate) async fn script(&self, text: &str) -> Value {
         let asked = json!({ "script": text, "args": [] });
         self.ask("/execute/sync", asked)
@@ -102,18 +102,18 @@ impl Browser {
             .unwrap_or_else(|error| panic!("{text:.200}: {error}"))
     }
 
-    /// What the script gives to its last argument.
+    /// Runs an asynchronous script and returns the value that it passes to its last argument.
     pub(crate) async fn script_later(&self, text: &str) -> Value {
         let asked = json!({ "script": text, "args": [] });
         self.ask("/execute/async", asked).await.unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The element, as soon as there is one.
+    /// Waits for the element.
     pub(crate) async fn find(&self, css: &str) -> Element<'_> {
         self.found("css selector", css).await
     }
 
-    /// A button or link with this text.
+    /// Waits for a button or link with this text.
     pub(crate) async fn pressable(&self, text: &str) -> Element<'_> {
         let xpath = format!(
             "//*[self::button or self::a or self::summary][contains(normalize-space(.), \"{text}\")]"
@@ -134,14 +134,14 @@ impl Browser {
         element
     }
 
-    /// All that can be read on the page.
+    /// All text of the page.
     pub(crate) async fn text(&self) -> String {
         let asked = json!({ "script": "return document.body.innerText", "args": [] });
         let text = self.ask("/execute/sync", asked).await.unwrap_or_default();
         text.as_str().unwrap_or_default().to_owned()
     }
 
-    /// Waits until the page says so.
+    /// Waits until the page contains the text.
     pub(crate) async fn says(&self, words: &str) {
         let look = async {
             while !self.text().await.contains(words) {
@@ -170,8 +170,8 @@ impl Element<'_> {
         self.on("/value", json!({ "text": text })).await;
     }
 
-    /// Does something with it as soon as that can be done: what a refresh has just put in its place cannot be touched
-    /// for a moment.
+    /// Acts on the element as soon as possible. An element that a refresh has just replaced cannot
+    /// be used for a moment.
     async fn on(&self, path: &str, body: Value) {
         let mut last = Value::Null;
         let act = async {
@@ -190,7 +190,7 @@ impl Element<'_> {
     }
 }
 
-/// The driver does not end its browser when it is ended: both go, with all that they have started.
+/// The driver does not end its browser, so both are killed with their process group.
 impl Drop for Browser {
     fn drop(&mut self) {
         if let Some(group) = Pid::from_raw(self.driver.id() as i32) {
@@ -216,7 +216,7 @@ fn start_driver() -> (Child, u16) {
             break port.trim_end_matches('.').parse().unwrap();
         }
     };
-    // Nobody reads on, and nobody waits for somebody to read.
+    // The remaining output is read and discarded, so that the driver never blocks on a full pipe.
     std::thread::spawn(move || lines.count());
     (driver, port)
 }

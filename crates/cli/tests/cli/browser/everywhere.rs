@@ -1,4 +1,5 @@
-//! What holds for every page: it can be read by everyone, on a phone, in the dark, without script.
+//! What holds for every page: it is accessible, and works on a phone, in dark mode and without
+//! scripts.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -9,7 +10,7 @@ use super::{TOKEN, long_name, told, wait, world};
 use crate::node::Node;
 
 const AXE: &str = include_str!("axe/axe.min.js");
-/// What is found by axe and keeps somebody from using a page.
+/// Lists the serious and critical violations that axe finds.
 const FIND: &str = "
     const done = arguments[arguments.length - 1];
     axe.run(document, { resultTypes: ['violations'] }).then((found) => done(found.violations
@@ -17,7 +18,7 @@ const FIND: &str = "
         .map((one) => one.id + ': ' + one.help + '\\n  '
             + one.nodes.slice(0, 4).map((node) => node.html.slice(0, 200)
                 + ' ' + (node.any[0] ? node.any[0].message : '')).join('\\n  '))));";
-/// What sticks out of the window.
+/// Lists the elements that are wider than the window.
 const OVERFLOWING: &str = "
     const width = document.documentElement.clientWidth;
     if (document.documentElement.scrollWidth <= width) return [];
@@ -26,7 +27,7 @@ const OVERFLOWING: &str = "
         .filter((one) => !one.closest('.scroll, .side nav, pre'))
         .slice(0, 5).map((one) => one.outerHTML.slice(0, 160));";
 
-/// Every page there is, with everything on it that the world has.
+/// The addresses of all pages, each with real contents.
 async fn pages(node: &Node) -> Vec<String> {
     let runs: Value = get(node, "/api/v1/runs?limit=200").await;
     let run = |wanted: &dyn Fn(&Value) -> bool| {
@@ -77,7 +78,7 @@ async fn get(node: &Node, path: &str) -> Value {
     reply.json().await.unwrap()
 }
 
-/// A world in which something has failed and something waits for a person.
+/// A node on which a run has failed and one waits for a person.
 fn lived_in() -> (crate::node::Home, Node) {
     let (home, node) = world();
     told(&node, &["run", &long_name(&home)]);
@@ -147,7 +148,7 @@ fn nothing_needs_a_script() {
     });
 }
 
-/// Every link of every page leads to a page, and every page is light.
+/// Every link of every page leads to a page, and every page is small.
 #[test]
 fn every_link_leads_somewhere() {
     let (_home, node) = lived_in();
@@ -177,7 +178,7 @@ fn every_link_leads_somewhere() {
     });
 }
 
-/// The addresses of our own pages in a text.
+/// The links in a text to our own pages.
 fn links(text: &str) -> Vec<String> {
     let all = text.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
     let own = all.filter(|link| link.starts_with('/') && !link.starts_with("//"));

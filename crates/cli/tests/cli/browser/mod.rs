@@ -1,4 +1,4 @@
-//! The pages in a real browser: Debian's chromium, driven through chromedriver.
+//! Tests of the pages in a real browser: Debian's chromium, driven through chromedriver.
 #![expect(clippy::unwrap_used, reason = "what is not there ends the test")]
 
 mod driver;
@@ -10,10 +10,10 @@ use std::future::Future;
 use crate::node::{Home, Node};
 use crate::punctual;
 
-/// What lets the tests in.
+/// The token that the tests sign in with.
 const TOKEN: &str = "pages-are-for-people";
 
-/// A node with something of everything, whose names are hard to show.
+/// A node with workflows of every kind, whose names are hard to display.
 fn world() -> (Home, Node) {
     let long = "a-name-that-goes-on-and-on-without-a-space-as-long-as-it-may-be";
     let home = Home::new()
@@ -26,7 +26,7 @@ fn world() -> (Home, Node) {
     (home, node)
 }
 
-/// A command to the node, by somebody with the token.
+/// Runs a command against the node, with the token.
 fn told(node: &Node, args: &[&str]) -> String {
     let mut command = punctual();
     command.args(args).env("PUNCTUAL_URL", &node.url).env("PUNCTUAL_TOKEN", TOKEN);
@@ -40,7 +40,7 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
     runtime.enable_all().build().expect("a runtime").block_on(future)
 }
 
-/// The name that goes on and on.
+/// The name of the workflow with a very long name.
 fn long_name(home: &Home) -> String {
     let text = std::fs::read_to_string(home.definitions().join("long.yaml")).expect("it is there");
     text.lines().next().expect("a line").trim_start_matches("name: ").to_owned()

@@ -1,4 +1,4 @@
-//! What people come for, from signing in to an answer.
+//! Tests of what people do with the pages, from signing in to an answer.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::driver::{Browser, DESK};
 use super::{TOKEN, told, wait, world};
 use crate::node::{Home, Node};
 
-/// Opens a page, signing in where that is asked for.
+/// Signs in and opens a page.
 async fn arrived(node: &Node, page: &str) -> Browser {
     let browser = Browser::start(DESK).await;
     browser.open(&format!("{}{page}", node.url)).await;
@@ -18,7 +18,7 @@ async fn arrived(node: &Node, page: &str) -> Browser {
     browser
 }
 
-/// A page that was loaded anew has forgotten this.
+/// Sets a mark that is lost when the page is loaded again.
 async fn mark(browser: &Browser) {
     browser.script("window.stillHere = true").await;
 }
@@ -70,7 +70,7 @@ fn a_schedule_is_created_and_seen_to_fire() {
         cron.write("0 25 * * *").await;
         browser.says("hour 25 is out of range").await;
         cron.write("*/2 * * * * *").await;
-        // In words, and the next times, while it is being written.
+        // The page shows the rule in words and its next times while it is being typed.
         browser.says("every 2 seconds").await;
         browser.pressable("Create").await.press().await;
         browser.says("made by hand").await;
@@ -87,7 +87,7 @@ fn a_schedule_is_created_and_seen_to_fire() {
     });
 }
 
-/// Rows of the ledger on the page.
+/// The number of rows of the ledger on the page.
 async fn rows(browser: &Browser) -> u64 {
     let counted = "return document.querySelectorAll('#ledger tbody tr').length";
     browser.script(counted).await.as_u64().unwrap()
@@ -148,7 +148,7 @@ fn a_step_is_approved() {
     });
 }
 
-/// A node that knows one more workflow.
+/// Restarts the node with one more workflow.
 fn knowing(home: &Home, node: Node, name: &str, source: &str) -> Node {
     std::fs::write(home.definitions().join(name), source).unwrap();
     drop(node);
@@ -177,7 +177,7 @@ fn a_run_is_seen_to_come_further() {
         mark(&browser).await;
         browser.find("#step-0 .is-run").await;
         browser.find("#step-1 .is-idle").await;
-        // The run stays as it is: running.
+        // The status of the run stays the same: running.
         std::fs::write(&first, "").unwrap();
         browser.find("#step-0 .is-ok").await;
         browser.find("#step-1 .is-run").await;

@@ -1,4 +1,4 @@
-//! Everything that this process's children have started, found by who is whose parent.
+//! Finds and kills all descendants of this process, by the parent ids in `/proc`.
 
 use std::collections::HashMap;
 use std::fs;
@@ -7,30 +7,31 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::super::stat::Stat;
 
-/// What became of an attempt to kill all descendants of this process.
+/// The result of an attempt to kill all descendants of this process.
 #[derive(Default)]
 pub(super) struct Killed {
     pub(super) killed: usize,
-    /// Those that run as another user, whom this one may not signal.
+    /// Processes of other users, which this process may not signal.
     pub(super) refused: usize,
 }
 
-/// Kills every process below this one that has not ended yet. Those that were started meanwhile are left: their
-/// parents are gone, so they are found as children of this process the next time.
+/// Kills every running descendant of this process. Processes that were started meanwhile are
+/// missed; once their parents are gone, they become children of this process, and the next call
+/// finds them.
 pub(super) fn kill_all() -> Killed {
     let mut all = Killed::default();
     for process in running_below(rustix::process::getpid()) {
         match kill_process(process, Signal::KILL) {
             Ok(()) => all.killed += 1,
             Err(rustix::io::Errno::PERM) => all.refused += 1,
-            // It has ended since.
+            // The process has already ended.
             Err(_) => {}
         }
     }
     all
 }
 
-/// Descendants that are no zombies.
+/// Descendants that are not zombies.
 fn running_below(ancestor: Pid) -> Vec<Pid> {
     let mut children: HashMap<i32, Vec<Stat>> = HashMap::new();
     for stat in all_processes() {
@@ -38,7 +39,8 @@ fn running_below(ancestor: Pid) -> Vec<Pid> {
     }
     let mut running = Vec::new();
     let mut parents = vec![ancestor.as_raw_pid()];
-    // Bounded by the number of processes: each list of children is taken out once.
+    // The loop is bounded by the number of processes: each list of children is removed when it is
+    // visited.
     while let Some(parent) = parents.pop() {
         for child in children.remove(&parent).unwrap_or_default() {
             parents.push(child.id.as_raw_pid());

@@ -1,4 +1,4 @@
-//! A supervised command, as its node holds it.
+//! A supervised command, as seen by its node.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,16 +18,17 @@ use crate::exec::Pipes;
 use crate::exec::escaped::Mark;
 use crate::exec::orphans::{Note, Notes, Process};
 
-/// A command that runs below a supervisor. Dropping it closes the socket, and with that the supervisor kills the
-/// command and everything it has started; it also does if this process ends in any way.
+/// A command that runs below a supervisor. Dropping the value closes the socket, whereupon the
+/// supervisor kills the command and everything it has started. The same happens if this process
+/// ends in any way.
 pub(in crate::exec) struct Supervised {
     supervisor: Child,
     from: Lines<BufReader<OwnedReadHalf>>,
     to: OwnedWriteHalf,
     stdin: Option<ChildStdin>,
-    /// How the command has ended; an error if the supervisor is gone.
+    /// The command's exit status, or an error if the supervisor ended first.
     ended: Option<io::Result<ExitStatus>>,
-    /// What ends the command if somebody has killed the supervisor.
+    /// The command's own process, which is killed directly if somebody killed the supervisor.
     leader: Option<Process>,
     mark: Option<Mark>,
     _note: Option<Note>,
@@ -79,12 +80,12 @@ impl Supervised {
         }
     }
 
-    /// Returns when the command has ended, or its supervisor is gone.
+    /// Returns when the command, or its supervisor, has ended.
     pub(in crate::exec) async fn leader_ended(&mut self) {
         if self.ended.is_some() {
             return;
         }
-        // Nothing is lost if this is given up while it waits.
+        // This is cancel-safe: no message is lost if the future is dropped here.
         self.ended = Some(match next(&mut self.from).await {
             Ok(FromSupervisor::LeaderEnded { status }) => Ok(ExitStatus::from_raw(status)),
             Ok(other) => Err(io::Error::other(format!("its supervisor says {other:?}"))),
@@ -92,12 +93,12 @@ impl Supervised {
         });
     }
 
-    /// Asks the command's process group to end.
+    /// Asks the supervisor to send SIGTERM to the command's process group.
     pub(in crate::exec) fn terminate(&self) {
         self.ask(&ToSupervisor::Terminate);
     }
 
-    /// Kills the command if it has not ended, and returns when nothing of it is left.
+    /// Kills the command if it has not ended, and returns when none of its processes is left.
     pub(in crate::exec) async fn finish(&mut self) -> io::Result<ExitStatus> {
         if self.ended.is_none() {
             self.ask(&ToSupervisor::Kill);
@@ -108,14 +109,15 @@ impl Supervised {
             Ok(FromSupervisor::AllEnded { left }) => {
                 tracing::warn!(left, "processes of a command could not be ended");
             }
-            // Somebody has killed the supervisor: what can still be known is its group, and marks.
+            // Somebody killed the supervisor. The command is still known by its group and its mark.
             _ => self.end_without_supervisor().await,
         }
         let _ = self.supervisor.wait().await;
         self.ended.take().unwrap_or_else(|| Err(lost()))
     }
 
-    /// A socket that takes no message of a few bytes is that of a supervisor that is gone.
+    /// Sends a message to the supervisor. A socket has room for a few bytes, so a failed write
+    /// means that the supervisor ended.
     fn ask(&self, message: &ToSupervisor) {
         if let Ok(line) = line(message) {
             let _ = self.to.try_write(&line);
@@ -128,13 +130,15 @@ impl Supervised {
             let _ = kill_process_group(leader.id, Signal::KILL);
         }
         if let Some(mark) = self.mark.take() {
-            // Every process of the machine is looked at.
+            // The search reads the environment of every process of the machine, so it runs on a
+            // blocking thread.
             let _ = tokio::task::spawn_blocking(move || mark.end_all()).await;
         }
     }
 }
 
-/// Starts a supervisor in a process group of its own, so that signals for the node's or the command's are none of its.
+/// Starts a supervisor in a process group of its own, so that signals to the node's or the
+/// command's group do not reach it.
 fn spawn(supervisor: &Supervisor) -> io::Result<(Child, UnixStream, ChildStdin)> {
     let (ours, theirs) = StdUnixStream::pair()?;
     let (read_end, write_end) = io::pipe()?;
@@ -152,7 +156,7 @@ fn spawn(supervisor: &Supervisor) -> io::Result<(Child, UnixStream, ChildStdin)>
     Ok((child, UnixStream::from_std(ours)?, stdin))
 }
 
-/// The supervisor's next message. Cancelling it loses nothing.
+/// Returns the supervisor's next message. Cancel-safe: dropping the future loses nothing.
 async fn next(from: &mut Lines<BufReader<OwnedReadHalf>>) -> io::Result<FromSupervisor> {
     let line = from.next_line().await.map_err(|_| lost())?.ok_or_else(lost)?;
     Ok(serde_json::from_str(&line)?)

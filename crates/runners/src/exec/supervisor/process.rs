@@ -1,5 +1,5 @@
-//! The supervisor's own process: it starts one command, adopts and reaps what that leaves behind, and ends all of
-//! it with the command, or with the node.
+//! The supervisor's own process. It starts one command, adopts and reaps the processes that the
+//! command leaves behind, and kills all of them when the command or the node ends.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsFd;
@@ -23,38 +23,40 @@ use super::super::group::is_zombie;
 use super::descendants::{self, Killed};
 use super::wire::{FromSupervisor, ToSupervisor, line, receive_descriptor};
 
-/// What was killed with the command's group is usually reaped by then, and nobody has to be looked for.
+/// The first wait after the command's group was killed. Its processes are usually reaped within
+/// this time, which saves a search for descendants.
 const FIRST_WAIT: Duration = Duration::from_millis(2);
-/// How long killed processes are waited for before those that they left are looked for.
+/// How long the supervisor waits for killed processes before it searches for further ones.
 const WAIT: Duration = Duration::from_millis(100);
-/// With `WAIT`, five seconds: only a process that the system does not let go of takes longer, or one that is
-/// started again faster than it is found.
+/// The most searches: with `WAIT`, five seconds. Only a process that the kernel does not let go, or
+/// one that restarts itself faster than it is found, takes longer.
 const ROUNDS: usize = 50;
 
-/// What the supervisor's main thread is told by its other two.
+/// A message to the supervisor's main thread from one of its two other threads.
 enum Event {
     Asked(ToSupervisor),
     /// The command has ended, with this wait status.
     LeaderEnded(i32),
-    /// No child is left, and so nobody who could start one.
+    /// The supervisor has no children left, so nothing can start another process.
     Childless,
 }
 
-/// Supervises the one command that standard input, a socket, asks for: the main of a
-/// [`Supervisor`](super::Supervisor).
+/// Supervises one command, requested over the socket that is standard input. This is the main
+/// function of a [`Supervisor`](super::Supervisor).
 pub fn supervise() -> ExitCode {
     match outlast_signals().and_then(|_caught| serve()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // A node sees that the socket is closed; whoever tries this by hand sees the reason.
+            // A node notices that the socket is closed. The message is for people who start this
+            // program by hand.
             let _ = writeln!(io::stderr(), "the command cannot be supervised: {error}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// Catches the signals that a whole service or session is told to end with: the node decides when the command ends.
-/// What is started from here does not inherit that.
+/// Catches the signals that end a whole service or session, because the node decides when the
+/// command ends. Processes started from here do not inherit the handlers.
 fn outlast_signals() -> io::Result<(Runtime, Vec<unix::Signal>)> {
     let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
     let caught = {
@@ -87,10 +89,11 @@ fn serve() -> io::Result<()> {
     let (events, happened) = channel();
     let (reaping, listening) = (events.clone(), events);
     let reaped = leader.clone();
-    // From here on nobody else may wait for children. Neither thread is waited for: they end with the process.
+    // From here on no other thread may wait for children. Neither thread is joined: both end with
+    // the process.
     thread::Builder::new().spawn(move || reap(&reaped, &reaping))?;
     thread::Builder::new().spawn(move || listen(from_node, &listening))?;
-    // A node that is gone is noticed by the listener.
+    // The listening thread notices if the node has ended.
     let _ = tell(&mut to_node, &FromSupervisor::Started { leader: leader.id(), adopts });
     let status = accompany(&leader, &happened);
     let _ = tell(&mut to_node, &FromSupervisor::LeaderEnded { status });
@@ -99,21 +102,23 @@ fn serve() -> io::Result<()> {
     Ok(())
 }
 
-/// Signals the command as the node asks, until it has ended.
+/// Sends the signals that the node asks for, until the command has ended. Returns its wait status.
 fn accompany(leader: &Leader, happened: &Receiver<Event>) -> i32 {
     loop {
         match happened.recv() {
             Ok(Event::LeaderEnded(status)) => return status,
             Ok(Event::Asked(ToSupervisor::Terminate)) => leader.signal(Signal::TERM),
             Ok(Event::Asked(ToSupervisor::Kill)) => leader.signal(Signal::KILL),
-            // The leader is a child, so there is one; and the second order of a node is none of ours.
+            // `Childless` cannot come while the leader, a child, is running. A second order of a
+            // node is ignored.
             Ok(Event::Childless | Event::Asked(ToSupervisor::Start(_))) => {}
             Err(_) => unreachable!("the reaper tells of the leader's end before its own"),
         }
     }
 }
 
-/// Kills what the command has left, until there is nothing. Gives the number of those that could not be ended.
+/// Kills the processes that the command has left until there are none. Returns how many could not
+/// be killed.
 fn end_all(happened: &Receiver<Event>) -> usize {
     let mut patience = FIRST_WAIT;
     let mut killed = Killed::default();
@@ -134,7 +139,7 @@ fn end_all(happened: &Receiver<Event>) -> usize {
     killed.killed + killed.refused
 }
 
-/// Tells what the node asks for. Its end is a wish too.
+/// Forwards the node's messages. The end of the connection counts as `Kill`.
 fn listen(mut from_node: BufReader<UnixStream>, events: &Sender<Event>) {
     while let Some(asked) = next(&mut from_node) {
         let _ = events.send(Event::Asked(asked));
@@ -142,7 +147,7 @@ fn listen(mut from_node: BufReader<UnixStream>, events: &Sender<Event>) {
     let _ = events.send(Event::Asked(ToSupervisor::Kill));
 }
 
-/// Reaps the leader and everything that was adopted, until there is no child.
+/// Reaps the leader and every adopted process, until there are no children left.
 fn reap(leader: &Leader, events: &Sender<Event>) {
     let has_ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     loop {
@@ -158,11 +163,11 @@ fn reap(leader: &Leader, events: &Sender<Event>) {
     let _ = events.send(Event::Childless);
 }
 
-/// The command's own process, and the group that has its id.
+/// The command's own process, and the process group with the same id.
 #[derive(Clone)]
 struct Leader {
     id: Pid,
-    /// Until it is reaped, its id means no other process and no other group.
+    /// True until the leader is reaped. Only then may its id be given to another process or group.
     is_ours: Arc<Mutex<bool>>,
 }
 
@@ -175,7 +180,8 @@ impl Leader {
         self.id.as_raw_pid()
     }
 
-    /// For every process of the group; and for the leader, which may have moved to another one.
+    /// Signals every process of the group. The leader is signalled directly if that fails, and on
+    /// SIGKILL, because it may have moved to another group.
     fn signal(&self, signal: Signal) {
         let is_ours = self.is_ours();
         if *is_ours && (kill_process_group(self.id, signal).is_err() || signal == Signal::KILL) {
@@ -183,7 +189,8 @@ impl Leader {
         }
     }
 
-    /// Reaps a child that has ended. Gives the wait status if it was the leader, whose group is killed before.
+    /// Reaps a child that has ended. Returns its wait status if it was the leader; the leader's
+    /// group is killed first.
     fn reap_one(&self) -> Option<i32> {
         let mut is_ours = self.is_ours();
         if *is_ours && is_zombie(self.id) {
@@ -203,7 +210,7 @@ impl Leader {
     }
 }
 
-/// The node's next message; none when it is gone, or speaks otherwise.
+/// The node's next message; `None` if the node has ended or the message cannot be parsed.
 fn next(from_node: &mut BufReader<UnixStream>) -> Option<ToSupervisor> {
     let mut line = String::new();
     from_node.read_line(&mut line).ok()?;

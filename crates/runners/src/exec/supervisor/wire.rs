@@ -1,5 +1,6 @@
-//! What a node and the supervisor of a command say to each other: JSON, a line for each message, on a socket that
-//! nobody else has. Before the first line comes one byte with the pipe that is to be the command's standard input.
+//! Messages between a node and the supervisor of a command: JSON lines on a socket that no other
+//! process has. One byte comes before the first line; it carries the pipe that becomes the
+//! command's standard input.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -14,42 +15,46 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize};
 
-/// From the node. The end of the socket means what `Kill` means: the node is gone, or has given the step up.
+/// Messages from the node. The end of the connection means the same as `Kill`: the node has ended,
+/// or has given up the step.
 #[derive(Serialize, Deserialize)]
 pub(super) enum ToSupervisor {
-    /// First of all.
+    /// The first message.
     Start(Order),
-    /// SIGTERM for the command's process group.
+    /// Send SIGTERM to the command's process group.
     Terminate,
-    /// SIGKILL for the command. Its end is that of all it started.
+    /// Send SIGKILL to the command. When it has ended, so does everything it started.
     Kill,
 }
 
-/// From the supervisor.
+/// Messages from the supervisor.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum FromSupervisor {
-    /// The command runs. Without `adopts` the system gives orphans to another process.
+    /// The command runs. If `adopts` is false, orphans become children of another process.
     Started { leader: i32, adopts: bool },
-    /// The command does not run, and nothing follows.
+    /// The command could not be started. This is the last message.
     NotStarted { os_code: Option<i32>, message: String },
-    /// The command has ended, with this wait status. What it left is being killed.
+    /// The command has ended with this wait status. The supervisor now kills the processes it left.
     LeaderEnded { status: i32 },
-    /// Nothing of the command is left but this many processes, and nothing follows.
+    /// All processes of the command have ended but `left`, which could not be killed. This is the
+    /// last message.
     AllEnded { left: usize },
 }
 
-/// A command as the supervisor is to start it. It may hold secrets, so it is not to be shown.
+/// A command that the supervisor is to start. It may contain secrets, so it does not implement
+/// `Debug`.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Order {
     program: OsString,
     args: Vec<OsString>,
-    /// All of it.
+    /// The whole environment; nothing is inherited.
     env: Vec<(OsString, OsString)>,
     cwd: Option<PathBuf>,
 }
 
 impl Order {
-    /// Of a command whose environment was cleared before it was filled, and that has no NUL in it.
+    /// Describes a command whose environment was cleared before it was filled, and that contains no
+    /// NUL.
     pub(super) fn of(command: &Command) -> Order {
         let variable =
             |(name, value): (&OsStr, Option<&OsStr>)| Some((name.to_owned(), value?.to_owned()));
@@ -71,14 +76,14 @@ impl Order {
     }
 }
 
-/// A message as a line.
+/// Serializes a message as one line.
 pub(super) fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     Ok(line)
 }
 
-/// Sends a file descriptor. Never blocks on a socket that nothing was written to yet.
+/// Sends a file descriptor. This never blocks on a socket that nothing was written to yet.
 pub(super) fn send_descriptor(socket: impl AsFd, descriptor: impl AsFd) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -90,7 +95,8 @@ pub(super) fn send_descriptor(socket: impl AsFd, descriptor: impl AsFd) -> io::R
     Ok(())
 }
 
-/// Receives what [`send_descriptor`] sent; it is closed in programs that are started later.
+/// Receives the file descriptor that [`send_descriptor`] sent. Programs that are started later do
+/// not inherit it.
 pub(super) fn receive_descriptor(socket: impl AsFd) -> io::Result<OwnedFd> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

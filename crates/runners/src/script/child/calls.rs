@@ -1,4 +1,4 @@
-//! Questions to the host: sent at once, answered in any order.
+//! A script's calls to its host: each is sent at once, and answers may arrive in any order.
 
 use rquickjs::function::This;
 use rquickjs::{Ctx, Function, Object, Result, Value};
@@ -9,7 +9,7 @@ use super::super::wire::{Answered, FromChild, HostCall, ToChild};
 use super::super::world::{FetchAnswer, WorldFailure};
 use super::state::{State, Waiting};
 
-/// Sends a question and gives the promise of its answer.
+/// Sends a call and returns the promise of its answer.
 pub(super) fn ask<'js>(ctx: &Ctx<'js>, state: &State<'js>, call: HostCall) -> Result<Value<'js>> {
     let id = state.calls.get();
     let allowed = state.meter.limits.calls;
@@ -31,13 +31,14 @@ pub(super) fn ask<'js>(ctx: &Ctx<'js>, state: &State<'js>, call: HostCall) -> Re
     Ok(promise.into_value())
 }
 
-/// Waits for the next answer and settles its promise. False if none is to come.
+/// Waits for the next answer and settles its promise. Returns false if no call is open.
 pub(super) fn settle_next<'js>(ctx: &Ctx<'js>, state: &State<'js>) -> Result<bool> {
     if state.waiting.borrow().is_empty() {
         return Ok(false);
     }
     let message = state.channel.borrow_mut().receive();
-    // Anything else, or an answer to nothing, is a parent that is not ours.
+    // Any other message, or an answer to no open call, means that the parent does not follow the
+    // protocol.
     let ToChild::Answer { id, result } = message else { std::process::exit(1) };
     let waiting = state.waiting.borrow_mut().remove(&id);
     let Some(waiting) = waiting else { std::process::exit(1) };
@@ -67,12 +68,12 @@ pub(super) fn settle_next<'js>(ctx: &Ctx<'js>, state: &State<'js>) -> Result<boo
     Ok(true)
 }
 
-/// JSON text as a value of the script.
+/// Parses JSON text into a value of the script.
 pub(super) fn parsed<'js>(ctx: &Ctx<'js>, json: &RawValue) -> Result<Value<'js>> {
     ctx.json_parse(json.get())
 }
 
-/// What `fetch` gives: as in browsers, with the body already there.
+/// The response object of `fetch`: as in browsers, but with the body already loaded.
 fn response<'js>(ctx: &Ctx<'js>, answer: FetchAnswer) -> Result<Object<'js>> {
     let response = Object::new(ctx.clone())?;
     response.set("status", answer.status)?;
@@ -84,7 +85,8 @@ fn response<'js>(ctx: &Ctx<'js>, answer: FetchAnswer) -> Result<Object<'js>> {
     response.set("headers", headers)?;
     let body = rquickjs::String::from_str(ctx.clone(), &answer.body)?;
     drop(answer.body);
-    // The functions find it where everything of the script is found, so that it is collected.
+    // The functions read the body from the object instead of capturing it, so that the garbage
+    // collector can free it.
     let body_of = |this: &Object<'js>| this.get::<_, rquickjs::String>("body");
     response.set("body", body)?;
     let text = move |ctx: Ctx<'js>, this: This<Object<'js>>| {
@@ -101,9 +103,9 @@ fn response<'js>(ctx: &Ctx<'js>, answer: FetchAnswer) -> Result<Object<'js>> {
     Ok(response)
 }
 
-/// A promise that is settled already.
+/// A promise that is already settled.
 fn promised<'js>(ctx: &Ctx<'js>, result: Result<Value<'js>>) -> Result<Value<'js>> {
-    // What was thrown is taken before anything else is called.
+    // The exception is taken before anything else is called, because a call would replace it.
     let result = result.map_err(|_| ctx.catch());
     let (promise, resolve, reject) = ctx.promise()?;
     match result {

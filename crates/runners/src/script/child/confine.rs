@@ -1,4 +1,4 @@
-//! What the child gives up before it sees a script.
+//! The confinement that a child applies to itself before it sees a script.
 
 use std::fs;
 use std::io;
@@ -16,37 +16,41 @@ use super::super::confinement::Confinement;
 use super::super::limits::ScriptLimits;
 use super::filter;
 
-/// Scripts give way to what is due.
+/// Scripts run at a lower priority than the node, which has to start what is due.
 const NICENESS: i32 = 5;
-/// Address space beside the script's heap: reservations of allocators, messages under way.
+/// Address space in addition to the script's heap: reservations of allocators, and messages in
+/// transit.
 const OWN_ADDRESS_SPACE: u64 = 192 << 20;
-/// Within this the interpreter notices itself that its time is over, unless it cannot.
+/// Allowance for the interpreter to notice by itself that its CPU time is used up. Only if it
+/// cannot, the kernel ends the process.
 const NOTICED: Duration = Duration::from_millis(200);
 const ANYWHERE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
-/// Standard input, output and error are open; nothing else can be.
+/// Standard input, output and error are open; no further file can be opened.
 const OPEN_FILES: u64 = 3;
 
-/// Which namespaces of its own the process has.
+/// The namespaces that the process has to itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Namespaces {
     user: bool,
     network: bool,
 }
 
-/// Puts this process behind all others, and takes it out of the host's network and its own rights. It makes things better
-/// where it works, and is no more. Threads that are started from now on share it; there must be none yet.
+/// Lowers this process's priority and removes it from the host's network and from its privileges.
+/// Each measure is best effort. Threads that are started later inherit all of it; no other thread
+/// may run yet.
 pub(super) fn step_back() -> Namespaces {
     let _ = nice(NICENESS);
-    // Where memory runs out, the operating system should take this process before any other.
+    // If memory runs out, the kernel should kill this process before any other.
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
     let namespaces = leave_host();
-    // In a user namespace of its own it would have all capabilities, as root has them anyway.
+    // In its own user namespace the process would have all capabilities, as root has anyway.
     let _ = drop_capabilities();
     let _ = rustix::thread::set_no_new_privs(true);
     namespaces
 }
 
-/// Hosts and containers may refuse user namespaces; root needs none to have a network of its own.
+/// Creates the namespaces. Hosts and containers may refuse user namespaces; root needs none to get
+/// its own network namespace.
 fn leave_host() -> Namespaces {
     let others = UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
     let user = leave(UnshareFlags::NEWUSER | others);
@@ -63,7 +67,8 @@ fn leave(flags: UnshareFlags) -> bool {
 
 fn drop_capabilities() -> io::Result<()> {
     let none = CapabilitySet::empty();
-    // The bounding set needs a capability to be lowered, which goes last. Kernels do not know all that there are.
+    // Lowering the bounding set needs a capability, so the capabilities are dropped last. Errors
+    // are ignored, because a kernel may not know every capability.
     for capability in CapabilitySet::all().iter() {
         let _ = remove_capability_from_bounding_set(capability);
     }
@@ -76,14 +81,14 @@ fn has_no_capabilities() -> bool {
     capabilities(None).is_ok_and(|sets| sets.effective.is_empty() && sets.permitted.is_empty())
 }
 
-/// Limits this process for good: it cannot start a thread any more, or open a file. The answer says which
-/// limits the kernel accepted: each is tried.
+/// Limits this process for good: afterwards it can neither start a thread nor open a file. Returns
+/// which measures are in force, as found by trying.
 pub(super) fn confine(limits: &ScriptLimits, namespaces: Namespaces) -> io::Result<Confinement> {
     let no_new_privileges = rustix::thread::no_new_privs().unwrap_or(false);
     let no_capabilities = has_no_capabilities();
     let heap = u64::try_from(limits.heap_bytes).unwrap_or(u64::MAX);
     if let Some(used) = address_space_used() {
-        // Text leaves the heap as copies, and is longer as JSON.
+        // Text that leaves the heap is copied, and is longer as JSON.
         let room = heap.saturating_mul(4).saturating_add(OWN_ADDRESS_SPACE);
         lower(Resource::As, used.saturating_add(room))?;
     }
@@ -91,7 +96,8 @@ pub(super) fn confine(limits: &ScriptLimits, namespaces: Namespaces) -> io::Resu
     lower(Resource::Fsize, 0)?;
     lower(Resource::Nofile, OPEN_FILES)?;
     lower(Resource::Nproc, 0)?;
-    // A kernel without filters still has the limits above, and says so.
+    // Without seccomp the limits above still apply, and the result reports that system calls are
+    // not filtered.
     let _ = filter::apply();
     Ok(Confinement {
         system_calls: is_refused(&fs::File::open("/")) && is_refused(&UdpSocket::bind(ANYWHERE)),
@@ -102,22 +108,23 @@ pub(super) fn confine(limits: &ScriptLimits, namespaces: Namespaces) -> io::Resu
     })
 }
 
-/// Refused by the filter: without it, there would be too many open files.
+/// Whether the filter refused the call. Without the filter it would fail for too many open files
+/// instead.
 fn is_refused<T>(tried: &io::Result<T>) -> bool {
     tried.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EPERM))
 }
 
-/// Has the operating system end this process when a phase that begins now computes for longer
-/// than it may and does not notice.
+/// Makes the kernel end this process if the phase that begins now exceeds its CPU time without
+/// noticing.
 pub(super) fn allow_cpu(cpu: Duration) -> io::Result<()> {
-    // Whole seconds are all that the operating system counts here.
+    // The kernel counts this limit in whole seconds.
     let end = (cpu_used() + cpu + NOTICED).as_secs() + 1;
     let maximum = getrlimit(Resource::Cpu).maximum;
     let current = Some(maximum.map_or(end, |maximum| end.min(maximum)));
     Ok(setrlimit(Resource::Cpu, Rlimit { current, maximum })?)
 }
 
-/// How long this process has computed.
+/// The CPU time that this process has used.
 pub(super) fn cpu_used() -> Duration {
     let used = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(
@@ -132,7 +139,7 @@ fn lower(resource: Resource, to: u64) -> io::Result<()> {
     Ok(setrlimit(resource, Rlimit { current: to, maximum: to })?)
 }
 
-/// In bytes; unknown where there is no `/proc`.
+/// In bytes; `None` without `/proc`.
 fn address_space_used() -> Option<u64> {
     let statm = fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = statm.split_whitespace().next()?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! From a text to the value that a phase waits for.
+//! Evaluates a script's text up to the value that the phase waits for.
 
 use std::fmt::Display;
 use std::rc::Rc;
@@ -14,7 +14,8 @@ use super::calls;
 use super::state::State;
 use super::surface;
 
-/// What a body becomes the body of. On the line that it begins, so that lines stay its own.
+/// The head of the function that wraps a body. It stands on the body's first line, so that line
+/// numbers stay the same.
 pub(super) fn head(entry: &Entry) -> Option<String> {
     match entry {
         Entry::Body => Some(function_of(&STEP_ARGUMENTS)),
@@ -23,27 +24,28 @@ pub(super) fn head(entry: &Entry) -> Option<String> {
     }
 }
 
-/// The function is an operand of `? :`, not alone in parentheses: see [`body`].
+/// Opens the function. It is an operand of `? :` and not alone in parentheses; [`body`] explains
+/// why.
 fn function_of(names: &[impl Display]) -> String {
     let names: String = names.iter().map(|name| format!(", {name}")).collect();
     format!("(true ? async function (ctx{names}) {{")
 }
 
 const BODY_END: &str = "\n} : 0)";
-/// Begins a text that is parsed and never executed: it throws before anything else in it.
+/// Begins a text that is parsed but never executed: it throws before anything else in it runs.
 const PARSED_HEAD: &str = "throw 0; ({ async body() {";
 const PARSED_END: &str = "\n} })";
 
-/// The function that a text is the body of.
+/// Wraps a text, which is the body of a function, into that function.
 ///
-/// The interpreter has no way to parse a body by itself: its `AsyncFunction` pastes texts together
-/// as we do. So a body could close the function and go on with code of its own, as in
-/// `}); f(); (async () => {`. The text is therefore parsed between two pairs of braces that cannot
-/// both be left early. After the closing brace of a method in an object there must be `,` or `}`;
-/// after that of a function between `?` and `:` neither may follow. Up to that brace both texts are
-/// read alike, so what is accepted both times has no such brace, and is a whole body. Nothing is
-/// executed before both are parsed: the first text throws at once, and the second is parsed before
-/// it runs.
+/// The interpreter cannot parse a body by itself: its `AsyncFunction` joins texts just as this
+/// function does. A body could therefore close the function and continue with code of its own, as
+/// in `}); f(); (async () => {`. To refuse that, the text is parsed twice, between two different
+/// pairs of braces that a body cannot both close early. After the closing brace of a method in an
+/// object, `,` or `}` must follow; after that of a function between `?` and `:`, neither may. Up to
+/// that brace both texts are parsed alike, so a text that is accepted both times has no such brace
+/// and is a whole body. Nothing is executed before both are parsed: the first text throws at once,
+/// and the second is parsed before it runs.
 fn body<'js>(ctx: &Ctx<'js>, request: &Request, source: &str) -> Result<Function<'js>, Stuck> {
     let evaluated = |text: String| -> rquickjs::Result<Value<'js>> {
         let mut options = EvalOptions::default();
@@ -51,7 +53,7 @@ fn body<'js>(ctx: &Ctx<'js>, request: &Request, source: &str) -> Result<Function
         ctx.eval_with_options(text, options)
     };
     let head = head(&request.entry).unwrap_or_default();
-    // As wide as the head, so that places in both texts are the same.
+    // Padded to the width of the head, so that positions are the same in both texts.
     let width = head.len();
     match evaluated(format!("{PARSED_HEAD:>width$}{source}{PARSED_END}")) {
         Err(rquickjs::Error::Exception) => {
@@ -70,21 +72,21 @@ fn not_a_body() -> Stuck {
     Stuck::Missing("the text is not the body of a function".to_owned())
 }
 
-/// The value that a phase waits for.
+/// The value that a phase waits for, and how it becomes the result.
 pub(super) enum Waited<'js> {
-    /// What it gives is the result.
+    /// The value itself is the result.
     Result(Value<'js>),
-    /// Its description is the result.
+    /// The description of the value is the result.
     Description(Value<'js>),
 }
 
-/// Why there is no value.
+/// Why a phase has no value.
 pub(super) enum Stuck {
-    /// Something was thrown, or the phase was ended.
+    /// The script threw, or the phase was ended.
     Thrown(rquickjs::Error),
-    /// Nothing that could go on is left.
+    /// The promise can never settle: no job and no call is left.
     NeverSettles,
-    /// The module has no such function; a mistake that nothing was thrown for.
+    /// The module has no such function. The interpreter threw no exception for this.
     Missing(String),
 }
 
@@ -94,7 +96,7 @@ impl From<rquickjs::Error> for Stuck {
     }
 }
 
-/// Runs the script until its value is there.
+/// Runs the script until its value is available.
 pub(super) fn run<'js>(
     ctx: &Ctx<'js>,
     state: &Rc<State<'js>>,
@@ -121,7 +123,7 @@ pub(super) fn run<'js>(
     }
 }
 
-/// A first line for the shell is a comment. It stays as long as it is.
+/// Turns a first line for the shell (`#!`) into a comment of the same length.
 fn readable(source: &str) -> String {
     match source.strip_prefix("#!") {
         Some(rest) => format!("//{rest}"),
@@ -145,7 +147,7 @@ fn exported<'js>(
     Ok(export)
 }
 
-/// The function at the end of a path, and the object that it was found in.
+/// The function at the end of a path, and the object that holds it.
 fn found<'js>(export: Value<'js>, path: &[String]) -> Result<(Value<'js>, Function<'js>), Stuck> {
     let (mut holder, mut found) = (export.clone(), export);
     for step in path {
@@ -187,13 +189,13 @@ fn call<'js>(
     if let Some(promise) = value.as_promise() {
         return settled(ctx, state, promise);
     }
-    // A promise of ours stands for it, whatever it is: it may have a `then` of its own.
+    // A promise of the host wraps the value, because the value may have its own `then`.
     let (promise, resolve, _) = ctx.promise()?;
     resolve.call::<_, ()>((value,))?;
     settled(ctx, state, &promise)
 }
 
-/// Whether this is a step, whose first argument is the payload of its run.
+/// Whether the entry is a step, whose first argument is the run's payload.
 fn is_step(entry: &Entry) -> bool {
     match entry {
         Entry::Body => true,
@@ -202,7 +204,8 @@ fn is_step(entry: &Entry) -> bool {
     }
 }
 
-/// `input.payload` is `input`, where the payload has no such key. It is not seen by whoever lists the keys.
+/// Makes `input.payload` refer to `input` itself, unless the payload has that key. The property is
+/// not enumerable.
 fn also_payload<'js>(state: &State<'js>, input: &Value<'js>) -> rquickjs::Result<()> {
     match input.as_object() {
         Some(object) if !object.contains_key("payload")? => {
@@ -212,7 +215,7 @@ fn also_payload<'js>(state: &State<'js>, input: &Value<'js>) -> rquickjs::Result
     }
 }
 
-/// Goes on, waiting for answers where there is nothing else to do, until a promise is settled.
+/// Runs pending jobs, and waits for answers if there are none, until the promise is settled.
 fn settled<'js>(
     ctx: &Ctx<'js>,
     state: &State<'js>,

@@ -1,5 +1,5 @@
-//! Which system calls a child may make once it is confined. Everything that is not named here fails as not permitted:
-//! files, sockets, other processes, and whatever the kernel learns next.
+//! The system calls that a confined child may make. All others fail with `EPERM`: files, sockets,
+//! other processes, and calls that future kernels add.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,7 +9,7 @@ use seccompiler::{
     SeccompRule,
 };
 
-/// What reading, writing, computing and ending need, of the C library and the allocator too.
+/// The calls that the C library and the allocator need for reading, writing, computing and exiting.
 const ALLOWED: &[i64] = &[
     libc::SYS_read,
     libc::SYS_readv,
@@ -42,7 +42,7 @@ const ALLOWED: &[i64] = &[
     libc::SYS_exit_group,
 ];
 
-/// Filters the system calls of every thread of this process, for good.
+/// Filters the system calls of every thread of this process, permanently.
 pub(super) fn apply() -> io::Result<()> {
     let program = program().map_err(io::Error::other)?;
     seccompiler::apply_filter_all_threads(&program).map_err(io::Error::other)
@@ -55,20 +55,20 @@ fn program() -> Result<BpfProgram, seccompiler::BackendError> {
     filter.try_into()
 }
 
-/// No condition on a call means that it is allowed whatever it is given.
+/// The filter's rules. A call without a condition is allowed with any arguments.
 fn rules() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         ALLOWED.iter().map(|call| (*call, Vec::new())).collect();
-    // Memory that can be written to is never run.
+    // No memory may be mapped or made executable.
     for call in [libc::SYS_mmap, libc::SYS_mprotect] {
         let runs = u64::from(libc::PROT_EXEC.unsigned_abs());
         rules.insert(call, vec![only(2, SeccompCmpOp::MaskedEq(runs), 0)?]);
     }
-    // Each phase is given its CPU time, by this process to itself.
+    // This process sets its own CPU time limit at the start of each phase.
     let own = condition(0, SeccompCmpOp::Eq, 0)?;
     let cpu = condition(1, SeccompCmpOp::Eq, u64::from(libc::RLIMIT_CPU))?;
     rules.insert(libc::SYS_prlimit64, vec![SeccompRule::new(vec![own, cpu])?]);
-    // An abort is a signal to itself.
+    // `abort` sends a signal to the process itself.
     let ourselves = u64::from(std::process::id());
     rules.insert(libc::SYS_tgkill, vec![only(0, SeccompCmpOp::Eq, ourselves)?]);
     Ok(rules)

@@ -1,4 +1,5 @@
-//! What a script gives to functions of ours: read, or refused with an error that it may catch.
+//! Reads the arguments that a script passes to host functions. Wrong arguments throw an error that
+//! the script may catch.
 
 use rquickjs::{Ctx, Exception, Object, Result, Value};
 
@@ -6,17 +7,17 @@ use super::super::limits::bytes;
 use super::json::NoJson;
 use super::state::State;
 
-/// Texts that name something: topics, ids, titles, URLs.
+/// The longest text that names something: a topic, id, title or URL.
 const NAME_BYTES: usize = 8 << 10;
-/// Events that one call may give or ask for.
+/// The most events that one call may pass or ask for.
 pub(super) const AT_ONCE: u32 = 1_000;
 
-/// A text as a value of the script.
+/// Converts a text into a value of the script.
 pub(super) fn text<'js>(ctx: &Ctx<'js>, text: &str) -> Result<Value<'js>> {
     Ok(rquickjs::String::from_str(ctx.clone(), text)?.into_value())
 }
 
-/// A text that is there and not too long.
+/// Reads a required text of limited length.
 pub(super) fn name<'js>(
     ctx: &Ctx<'js>,
     state: &State<'js>,
@@ -37,7 +38,8 @@ pub(super) fn name<'js>(
     Ok(text)
 }
 
-/// The title among fields. An empty one is none: what comes from outside often has none.
+/// The `title` of an object of fields. An empty title counts as none, because data from outside
+/// often has an empty one.
 pub(super) fn title<'js>(
     ctx: &Ctx<'js>,
     state: &State<'js>,
@@ -51,7 +53,7 @@ pub(super) fn title<'js>(
     name(ctx, state, Some(&title), what).map(Some)
 }
 
-/// A list of such texts.
+/// Reads a list of texts, each checked by [`name`].
 pub(super) fn names<'js>(
     ctx: &Ctx<'js>,
     state: &State<'js>,
@@ -62,7 +64,7 @@ pub(super) fn names<'js>(
     items(ctx, list, what)?.iter().map(|item| name(ctx, state, Some(item), &each)).collect()
 }
 
-/// What is in a list that is not too long.
+/// The items of a list of limited length.
 pub(super) fn items<'js>(ctx: &Ctx<'js>, list: &Value<'js>, what: &str) -> Result<Vec<Value<'js>>> {
     let Some(array) = list.as_array() else {
         return Err(Exception::throw_type(ctx, &format!("{what} must be a list")));
@@ -73,7 +75,7 @@ pub(super) fn items<'js>(ctx: &Ctx<'js>, list: &Value<'js>, what: &str) -> Resul
     (0..array.len()).map(|at| array.get(at)).collect()
 }
 
-/// An object that is neither a list nor a function.
+/// Reads an object that is neither a list nor a function.
 pub(super) fn object<'js>(ctx: &Ctx<'js>, value: &Value<'js>, what: &str) -> Result<Object<'js>> {
     match value.as_object() {
         Some(object) if !value.is_array() && !value.is_function() => Ok(object.clone()),
@@ -81,13 +83,13 @@ pub(super) fn object<'js>(ctx: &Ctx<'js>, value: &Value<'js>, what: &str) -> Res
     }
 }
 
-/// A field that is there.
+/// A field, unless it is missing, undefined or null.
 pub(super) fn field<'js>(object: &Object<'js>, key: &str) -> Result<Option<Value<'js>>> {
     let value: Value = object.get(key)?;
     Ok(Some(value).filter(|value| !value.is_undefined() && !value.is_null()))
 }
 
-/// An error that the script may catch.
+/// Turns a failed conversion to JSON into an error that the script may catch.
 pub(super) fn unfit(ctx: &Ctx<'_>, why: NoJson, what: &str) -> rquickjs::Error {
     match why {
         NoJson::Thrown(error) => error,

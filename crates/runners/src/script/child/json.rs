@@ -1,5 +1,5 @@
-//! From values of a script to JSON text. Nothing is lost in silence, and nothing grows past a
-//! limit: what JSON does not have is refused with its path.
+//! Converts values of a script to JSON text of limited length. Nothing is dropped silently: a value
+//! that JSON cannot express is refused with its path.
 
 use rquickjs::function::This;
 use rquickjs::object::ObjectKeysIter;
@@ -8,10 +8,10 @@ use serde_json::value::RawValue;
 
 use super::state::{Builtins, State};
 
-/// Readers of JSON give up at 128.
+/// The deepest nesting. JSON readers give up at 128.
 const DEPTH: usize = 100;
 
-/// Tags of objects that would be `{}` in JSON, or something that nobody meant.
+/// Tags of objects that `JSON.stringify` would turn into `{}` or something else that nobody meant.
 const UNFIT: &[&str] = &[
     "ArrayBuffer",
     "AsyncGenerator",
@@ -42,15 +42,14 @@ const UNFIT: &[&str] = &[
     "WeakSet",
 ];
 
-/// Why a value is no JSON.
+/// Why a value cannot be written as JSON.
 pub(super) enum NoJson {
-    /// It is longer than allowed.
     TooLong,
-    /// It goes deeper than allowed, or in circles.
+    /// The value is nested too deeply, or contains itself.
     TooDeep,
-    /// Something in it is not JSON's: where, and what.
+    /// JSON cannot express some part of the value. The text says which, and where.
     Foreign(String),
-    /// The script threw while it was looked at.
+    /// The script threw while its value was read.
     Thrown(Error),
 }
 
@@ -60,14 +59,14 @@ impl From<Error> for NoJson {
     }
 }
 
-/// What becomes of functions.
+/// What happens to functions in a value.
 #[derive(Clone, Copy, PartialEq)]
 enum Functions {
     Refused,
     Described,
 }
 
-/// The JSON text of a value, of at most `limit` bytes.
+/// Converts a value to JSON text of at most `limit` bytes.
 pub(super) fn text<'js>(
     ctx: &Ctx<'js>,
     state: &State<'js>,
@@ -77,7 +76,7 @@ pub(super) fn text<'js>(
     write(ctx, state, value, limit, Functions::Refused)
 }
 
-/// The same, ready to be sent.
+/// Like [`text`], as a value that can be sent.
 pub(super) fn raw<'js>(
     ctx: &Ctx<'js>,
     state: &State<'js>,
@@ -87,7 +86,7 @@ pub(super) fn raw<'js>(
     sendable(text(ctx, state, value, limit)?)
 }
 
-/// The same with `{"function": true, …}` for functions.
+/// Like [`raw`], with `{"function": true, …}` for functions.
 pub(super) fn description<'js>(
     ctx: &Ctx<'js>,
     state: &State<'js>,
@@ -119,14 +118,14 @@ fn write<'js>(
     Ok(writer.out)
 }
 
-/// Writes without recursion: a script's nesting is none of our stack.
+/// Writes JSON without recursion, so that a script's nesting cannot use up this process's stack.
 struct Writer<'a, 'js> {
     ctx: &'a Ctx<'js>,
     builtins: Builtins<'js>,
     limit: usize,
     functions: Functions,
     out: String,
-    /// Lists and objects that are not written to their end, the innermost last.
+    /// Lists and objects that are not yet written to their end, the innermost last.
     open: Vec<Open<'js>>,
 }
 
@@ -136,7 +135,7 @@ enum Open<'js> {
 }
 
 impl<'js> Writer<'_, 'js> {
-    /// What a value says that it is in JSON.
+    /// The value that stands for this one in JSON.
     fn resolved(&self, mut value: Value<'js>) -> Result<Value<'js>, NoJson> {
         for _ in 0..DEPTH {
             let Some(object) = value.as_object() else { return Ok(value) };
@@ -160,7 +159,7 @@ impl<'js> Writer<'_, 'js> {
         Err(NoJson::TooDeep)
     }
 
-    /// Writes a value, or the beginning of one that has parts.
+    /// Writes a value, or only the opening bracket of a list or object.
     fn begin(&mut self, value: &Value<'js>) -> Result<(), NoJson> {
         if value.is_null() || value.is_undefined() {
             self.put("null")
@@ -192,7 +191,7 @@ impl<'js> Writer<'_, 'js> {
             );
         }
         let object = object.clone();
-        // A proxy for a list is one too.
+        // A proxy of an array also counts as an array.
         if value.is_array() || tag == "Array" {
             let length = object.get::<_, Value>("length")?.as_number().unwrap_or_default();
             self.put("[")?;
@@ -205,7 +204,7 @@ impl<'js> Writer<'_, 'js> {
         Ok(())
     }
 
-    /// Writes the next part of the innermost list or object, or its end.
+    /// Writes the next item or field of the innermost list or object, or its closing bracket.
     fn go_on(&mut self) -> Result<(), NoJson> {
         match self.open.last_mut() {
             Some(Open::List { list, length, next }) if f64::from(*next) < *length => {
@@ -235,7 +234,7 @@ impl<'js> Writer<'_, 'js> {
         }
     }
 
-    /// Writes a field of the innermost object, unless it is undefined.
+    /// Writes a field of the innermost object, unless its value is undefined.
     fn field(&mut self, field: Value<'js>) -> Result<(), NoJson> {
         let field = self.resolved(field)?;
         let Some(Open::Fields { name, any, .. }) = self.open.last_mut() else { return Ok(()) };
@@ -264,13 +263,13 @@ impl<'js> Writer<'_, 'js> {
     }
 
     fn number(&mut self, number: f64) -> Result<(), NoJson> {
-        /// Up to here every whole number is one.
+        /// Up to here, a float represents every whole number exactly.
         const WHOLE: f64 = 9_007_199_254_740_992.0;
         if !number.is_finite() {
             return Err(self.foreign(&format!("{number}, which JSON does not have")));
         }
         if number.fract() == 0.0 && number.abs() <= WHOLE {
-            // Exact: it is whole and small enough.
+            // The conversion is exact: the number is whole and small enough.
             return self.put(&(number as i64).to_string());
         }
         self.put(&serde_json::Value::from(number).to_string())

@@ -1,4 +1,4 @@
-//! Lines that a script logs: cut where they are too long, counted where they are too many.
+//! Log lines of a script: long lines are cut, and lines past the limit are only counted.
 
 use rquickjs::{Ctx, Result, Value};
 
@@ -8,7 +8,7 @@ use super::json;
 use super::state::State;
 use crate::mask::BEYOND;
 
-/// `ctx.log` and `console.log`: a line with everything that was given.
+/// `ctx.log` and `console.log`: logs all arguments as one line.
 pub(super) fn log<'js>(
     ctx: &Ctx<'js>,
     state: &State<'js>,
@@ -31,7 +31,7 @@ pub(super) fn log<'js>(
         }
     }
     let bytes = line.len();
-    // Cut for good by whoever knows the secrets in it.
+    // The parent, which knows the secrets, masks the line and cuts it to its final length.
     line.truncate(line.floor_char_boundary(LINE_BYTES + BEYOND));
     let total = state.log_bytes.get() + bytes.min(LINE_BYTES) + 1;
     state.log_bytes.set(total);
@@ -43,7 +43,7 @@ pub(super) fn log<'js>(
     Ok(nothing)
 }
 
-/// A value as a line of the log shows it. Whatever it is, this is no error.
+/// Formats a value for the log. Never fails, whatever the value.
 fn shown<'js>(ctx: &Ctx<'js>, state: &State<'js>, value: &Value<'js>) -> String {
     let Ok(builtins) = state.builtins() else { return String::new() };
     if let Ok(text) = builtins.text(value) {

@@ -1,4 +1,4 @@
-//! How much a phase has used, and what ended it.
+//! Measures the CPU time of a phase and records why it ended.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::super::evaluation::{MutationKind, ScriptFailure};
 use super::super::limits::{Limit, ScriptLimits};
 use super::confine::cpu_used;
 
-/// What ends a phase before its function returns, and that no script can catch.
+/// The reason why a phase ends before its function returns. A script cannot catch it.
 #[derive(Debug)]
 pub(super) enum Ending {
     Mutation { kind: MutationKind, request: Box<RawValue> },
@@ -24,13 +24,13 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Measures from now on.
+    /// Starts measuring now.
     pub(super) fn start(limits: &ScriptLimits) -> Meter {
         let cpu_end = cpu_used() + limits.cpu;
         Meter { limits: limits.clone(), cpu_end, ending: RefCell::new(None) }
     }
 
-    /// Whether the script must stop. The interpreter asks this now and then.
+    /// Whether the script must stop. The interpreter calls this from time to time.
     pub(super) fn must_stop(&self) -> bool {
         if !self.has_ended() && cpu_used() > self.cpu_end {
             let message = cpu_message(self.limits.cpu);
@@ -39,7 +39,7 @@ impl Meter {
         self.has_ended()
     }
 
-    /// Ends the phase; what came first counts.
+    /// Ends the phase. If it has already ended, the first reason stays.
     pub(super) fn end(&self, ending: Ending) {
         self.ending.borrow_mut().get_or_insert(ending);
     }
@@ -53,7 +53,7 @@ impl Meter {
     }
 }
 
-/// What is said when the time is over, by the child or, if it could not, by its parent.
+/// The message for exceeded CPU time. The child reports it, or the parent if the child could not.
 pub(in crate::script) fn cpu_message(cpu: Duration) -> String {
     format!("the script computed for longer than the {cpu:?} of CPU time that a phase may use")
 }

@@ -1,5 +1,5 @@
-//! The process that evaluates: it gives up what it does not need, then takes one phase after the
-//! other, each in an interpreter of its own, until nobody is there any more to ask.
+//! The child process that evaluates scripts. It confines itself, then evaluates one phase after the
+//! other, each in a new interpreter, until its parent closes the pipe.
 
 mod calls;
 mod confine;
@@ -27,17 +27,17 @@ pub(super) use meter::cpu_message;
 use super::limits::ScriptLimits;
 use super::wire::{self, FromChild, Request, ToChild};
 
-/// What our own code needs of the stack, beside what the script may use.
+/// Stack for the host's own code, in addition to the stack that the script may use.
 const OWN_STACK: usize = 4 << 20;
 
-/// The two pipes to the parent. When they break, there is nobody left to work for.
+/// The two pipes to the parent. If they break, the parent has ended and the child exits.
 pub(super) struct Channel {
     from: Box<dyn Read>,
     to: Box<dyn Write>,
 }
 
 impl Channel {
-    /// The handles share their buffers with all others of this process.
+    /// Uses standard input and output. All such handles of this process share their buffers.
     fn standard() -> Channel {
         Channel { from: Box::new(io::stdin()), to: Box::new(io::stdout()) }
     }
@@ -57,11 +57,12 @@ impl Channel {
     }
 }
 
-/// Evaluates what standard input asks for, until it is closed: the main of a child of
-/// [`Scripts`](super::Scripts).
+/// Evaluates the phases that standard input asks for, until it is closed. This is the main function
+/// of a child of [`Scripts`](super::Scripts).
 pub fn child() -> ExitCode {
     let ToChild::Limits(limits) = Channel::standard().receive() else { return ExitCode::FAILURE };
-    // Before there is another thread: namespaces and capabilities are given up by all that follow.
+    // This runs before another thread is started, because later threads inherit the namespaces and
+    // capabilities.
     let namespaces = confine::step_back();
     let stack = limits.stack_bytes.saturating_add(OWN_STACK);
     let serving =
@@ -76,7 +77,8 @@ fn serve(limits: &ScriptLimits, namespaces: confine::Namespaces) -> ExitCode {
     let confinement = match confine::confine(limits, namespaces) {
         Ok(confinement) => confinement,
         Err(error) => {
-            // A parent listens to nothing but its pipe; whoever tries this by hand sees it.
+            // A parent reads only its pipe. The message is for people who start this program by
+            // hand.
             let _ = writeln!(io::stderr(), "the process cannot be confined: {error}");
             return ExitCode::FAILURE;
         }
@@ -94,13 +96,13 @@ fn serve(limits: &ScriptLimits, namespaces: confine::Namespaces) -> ExitCode {
     }
 }
 
-/// Waits for the next phase. Answers that the one before did not wait for come first.
+/// Waits for the next phase. Answers that the previous phase did not wait for are skipped.
 fn next_request(channel: &RefCell<Channel>) -> Request {
     loop {
         match channel.borrow_mut().receive() {
             ToChild::Evaluate(request) => return *request,
             ToChild::Answer { .. } => {}
-            // A parent that is not ours.
+            // The parent does not follow the protocol.
             ToChild::Limits(_) => std::process::exit(1),
         }
     }

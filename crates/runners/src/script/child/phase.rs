@@ -1,4 +1,4 @@
-//! One phase in an interpreter of its own.
+//! Evaluates one phase in its own interpreter.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -15,8 +15,8 @@ use super::meter::{Ending, Meter};
 use super::state::{Builtins, State};
 use super::thrown::{self, Places};
 
-/// Evaluates and answers. The answer is sent before the interpreter is taken apart, so that a
-/// script which leaves it in pieces takes nothing from whoever waits.
+/// Evaluates a phase and sends the result. The result is sent before the interpreter is dropped, so
+/// that the parent gets it even if a script made the interpreter crash on being dropped.
 pub(super) fn evaluate(request: Request, limits: &ScriptLimits, channel: &Rc<RefCell<Channel>>) {
     let meter = Rc::new(Meter::start(limits));
     let interpreter = interpreter(limits, &meter);
@@ -76,7 +76,7 @@ fn run<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>, request: &Request) -> Done {
         Ok(outcome) => outcome,
         Err(failure) => Outcome::Failed(failure),
     };
-    // What ended the phase counts, whatever the script made of it.
+    // The recorded ending takes precedence over what the script returned or threw.
     let outcome = match state.meter.take_ending() {
         Some(Ending::Failed(failure)) => Outcome::Failed(failure),
         Some(Ending::Mutation { kind, request }) => Outcome::Mutation { kind, request },
@@ -132,7 +132,7 @@ fn told<'js>(ctx: &Ctx<'js>, state: &State<'js>, error: Error) -> ScriptFailure 
         }
         Error::InvalidString(_) => ScriptFailure::logic("the text has a NUL character"),
         Error::Allocation => thrown::memory(state.meter.limits.heap_bytes),
-        // A string that could not be copied out leaves an exception behind.
+        // A string that could not be copied out of the interpreter leaves an exception behind.
         _ if ctx.has_exception() => {
             let thrown: Value = ctx.catch();
             thrown::told(ctx, state, &thrown)

@@ -1,4 +1,4 @@
-//! What the functions of `ctx` share during one phase.
+//! The state that the functions of `ctx` share during one phase.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
@@ -14,8 +14,8 @@ use super::Channel;
 use super::meter::{Ending, Meter};
 use super::thrown::{self, Places};
 
-/// One phase. The functions that the script holds have this, and this holds values of the script:
-/// [`let_go`](State::let_go) ends that circle, which no collector sees.
+/// The state of one phase. Functions that the script holds refer to it, and it holds values of the
+/// script. The garbage collector does not see that cycle; [`let_go`](State::let_go) breaks it.
 pub(super) struct State<'js> {
     pub(super) meter: Rc<Meter>,
     pub(super) channel: Rc<RefCell<Channel>>,
@@ -26,7 +26,8 @@ pub(super) struct State<'js> {
     pub(super) now: String,
     pub(super) builtins: RefCell<Option<Builtins<'js>>>,
     pub(super) waiting: RefCell<HashMap<u32, Waiting<'js>>>,
-    /// Errors that the network caused, to be told apart from all others when one ends the phase.
+    /// Errors that the host reported as transient. They tell whether an uncaught error makes the
+    /// phase fail as transient.
     pub(super) transient: RefCell<Vec<Value<'js>>>,
     pub(super) calls: Cell<u32>,
     pub(super) asked_bytes: Cell<usize>,
@@ -37,15 +38,15 @@ pub(super) struct State<'js> {
     pub(super) log_dropped: Cell<u64>,
 }
 
-/// A call that has no answer yet.
+/// A call that has not been answered yet.
 pub(super) struct Waiting<'js> {
     pub(super) resolve: Function<'js>,
     pub(super) reject: Function<'js>,
-    /// Made when the call was, so that it knows where that is in the script.
+    /// Created when the call was made, so that its stack shows where in the script that was.
     pub(super) error: Value<'js>,
 }
 
-/// Functions of the interpreter, taken before the script could replace them.
+/// Built-in functions of the interpreter, saved before the script could replace them.
 #[derive(Clone)]
 pub(super) struct Builtins<'js> {
     error: Function<'js>,
@@ -72,12 +73,12 @@ impl<'js> Builtins<'js> {
         })
     }
 
-    /// A new `Error` that knows where the script is now.
+    /// A new `Error` whose stack shows the current position in the script.
     pub(super) fn error(&self) -> Result<Value<'js>> {
         self.error.call(())
     }
 
-    /// Gives an object a property that is not listed among its keys.
+    /// Gives an object a property that is not enumerable.
     pub(super) fn hide(&self, of: &Object<'js>, name: &str, value: &Value<'js>) -> Result<()> {
         let property = Object::new(of.ctx().clone())?;
         property.set("value", value.clone())?;
@@ -87,7 +88,8 @@ impl<'js> Builtins<'js> {
         Ok(())
     }
 
-    /// `Map` for a map, `Date` for a date; what a script says of itself for anything else.
+    /// The type tag of a value: `Map` for a map, `Date` for a date. A script can choose the tag of
+    /// its own objects.
     pub(super) fn tag(&self, value: &Value<'js>) -> Result<String> {
         let tag: Value = self.tag.call((This(value.clone()),))?;
         let text = self.text(&tag)?;
@@ -98,7 +100,7 @@ impl<'js> Builtins<'js> {
         self.iso.call((This(date.clone()),))
     }
 
-    /// The text of a string. Halves of characters, which scripts may have and UTF-8 may not, are
+    /// The text of a string. Unpaired surrogates, which JavaScript allows and UTF-8 does not, are
     /// replaced.
     pub(super) fn text(&self, value: &Value<'js>) -> Result<String> {
         let string =
@@ -114,12 +116,12 @@ impl<'js> Builtins<'js> {
 }
 
 impl<'js> State<'js> {
-    /// Functions of the interpreter; there until the phase has ended.
+    /// The saved built-in functions; available until the phase has ended.
     pub(super) fn builtins(&self) -> Result<Builtins<'js>> {
         self.builtins.borrow().clone().ok_or(Error::Unknown)
     }
 
-    /// Ends the phase unless it may make this call. No script can catch that.
+    /// Ends the phase unless the call is permitted. The script cannot catch that.
     pub(super) fn permit(&self, ctx: &Ctx<'js>, permitted: bool, call: &str) -> Result<()> {
         if self.meter.has_ended() {
             return Err(Exception::throw_message(ctx, "the phase has ended"));
@@ -131,7 +133,8 @@ impl<'js> State<'js> {
         Err(self.abort(ctx, message))
     }
 
-    /// Ends the phase for a mistake that must not be caught, told with its place.
+    /// Ends the phase because of a mistake that the script must not catch. The failure contains its
+    /// position.
     pub(super) fn abort(&self, ctx: &Ctx<'js>, message: String) -> Error {
         let here = self.builtins().and_then(|builtins| builtins.error());
         let stack = here.ok().and_then(|here| thrown::stack_of(self, &here)).unwrap_or_default();
@@ -139,14 +142,14 @@ impl<'js> State<'js> {
         Exception::throw_message(ctx, "the phase has ended")
     }
 
-    /// Ends the phase because of a limit. No script can catch that.
+    /// Ends the phase because of a limit. The script cannot catch that.
     pub(super) fn exceed(&self, ctx: &Ctx<'js>, what: Limit, message: String) -> Error {
         let error = Exception::throw_range(ctx, &message);
         self.meter.end(Ending::Failed(ScriptFailure::limit(what, message)));
         error
     }
 
-    /// Drops every value of the script.
+    /// Drops all values of the script.
     pub(super) fn let_go(&self) {
         self.builtins.take();
         self.waiting.take();

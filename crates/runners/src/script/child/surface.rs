@@ -1,4 +1,4 @@
-//! What a script sees of its host: `ctx`, `console`, `workflow`.
+//! The host's interface for scripts: `ctx`, `console`, `workflow`.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -20,17 +20,17 @@ use super::meter::Ending;
 use super::state::State;
 use super::thrown::shortened;
 
-/// Methods that change nothing.
+/// HTTP methods that change nothing.
 const READING: &[&str] = &["GET", "HEAD", "OPTIONS"];
 const PEEKED: u32 = 100;
 
-/// A function of ours that a script calls.
+/// A host function that a script can call.
 type Ours<'js> = fn(&Ctx<'js>, &State<'js>, &[Value<'js>]) -> Result<Value<'js>>;
 
-/// Makes `ctx` and what is global.
+/// Creates `ctx` and the global objects.
 pub(super) fn make<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Object<'js>> {
     let globals = ctx.globals();
-    // Memory that several may write to is of no use to one.
+    // Shared memory is useless without other threads.
     globals.remove("SharedArrayBuffer")?;
     globals.remove("Atomics")?;
     let console = Object::new(ctx.clone())?;
@@ -88,7 +88,8 @@ fn ours<'js>(
     Function::new(ctx.clone(), called)?.with_name(name)
 }
 
-/// An object that has each declared secret, and `get`, which refuses others.
+/// An object with each declared secret as a property, and a function `get`, which throws for other
+/// names.
 fn secrets<'js>(ctx: &Ctx<'js>, state: &Rc<State<'js>>) -> Result<Object<'js>> {
     let secrets = Object::new_proto(ctx.clone(), None)?;
     for (name, value) in &state.secrets {
@@ -173,7 +174,8 @@ fn publish<'js>(ctx: &Ctx<'js>, state: &State<'js>, given: &[Value<'js>]) -> Res
     let topic = name(ctx, state, given.first(), "ctx.publish: the topic")?;
     let nothing = Value::new_undefined(ctx.clone());
     let events = given.get(1).unwrap_or(&nothing);
-    // All or none: the script may catch what is wrong with one of them.
+    // The batch is published as a whole or not at all, because the script may catch an error in one
+    // of its events.
     let batch = if events.is_array() {
         let items = items(ctx, events, "ctx.publish: the events")?;
         let numbered = items.iter().enumerate();
@@ -255,7 +257,8 @@ fn register_input<'js>(
     Ok(answer)
 }
 
-/// The same for the same thing, whoever registers it and when.
+/// The id of an input. Equal source, kind and id give the same id, whoever registers the input and
+/// whenever.
 fn input_id(source: &str, kind: &str, id: &str) -> String {
     let mut hash = Sha256::new();
     for part in [source, kind, id] {

@@ -1,4 +1,4 @@
-//! What a script threw, told in a way that no script can upset.
+//! Turns a thrown value into a failure. The script cannot interfere, whatever it has thrown.
 
 use rquickjs::{Ctx, Object, Value};
 
@@ -8,19 +8,20 @@ use super::json;
 use super::state::State;
 use crate::mask::BEYOND;
 
-/// What is sent of a message: little more than what is kept of it. The whole may be megabytes.
+/// How much of a message is sent: a little more than the parent keeps, because the whole message
+/// may have megabytes.
 const SENT_CHARS: usize = MESSAGE_CHARS + BEYOND;
 const STACK_LINES: usize = 20;
-/// How far causes of errors are looked at.
+/// How many levels of an error's `cause` are followed.
 const CAUSES: usize = 8;
 
-/// From the interpreter's places to those of the script's own text.
+/// Translates the interpreter's positions into positions of the script's own text.
 pub(super) struct Places {
-    /// What the interpreter calls the text.
+    /// The file name that the interpreter shows for the text.
     pub(super) name: String,
-    /// How many columns we put before the first line.
+    /// The number of columns that the wrapping function adds before the first line.
     pub(super) indent: u32,
-    /// The last place of the text: line and column.
+    /// The end of the text: line and column.
     pub(super) end: (u32, u32),
 }
 
@@ -33,7 +34,7 @@ impl Places {
         Places { name: name.to_owned(), indent: count(indent), end }
     }
 
-    /// A mistake, with the innermost place that is in the script's text.
+    /// A logic failure, with the innermost position that is in the script's text.
     pub(super) fn logic(&self, message: String, stack: &str) -> ScriptFailure {
         let mut innermost = None;
         let mut lines = Vec::new();
@@ -48,7 +49,7 @@ impl Places {
         ScriptFailure::Logic { message, line, column, stack: lines.join("\n") }
     }
 
-    /// A limit, with the place in its message.
+    /// A limit failure, with the position in its message.
     fn limit(&self, what: Limit, message: String, stack: &str) -> ScriptFailure {
         match stack.lines().find_map(|line| self.read(line.trim())) {
             Some((_, row, column)) => {
@@ -58,7 +59,7 @@ impl Places {
         }
     }
 
-    /// Reads `at f (name:1:40)` or `at name:1:40` into `f at `, line and column.
+    /// Parses `at f (name:1:40)` or `at name:1:40` into `f at `, line and column.
     fn read(&self, line: &str) -> Option<(String, u32, u32)> {
         let line = line.strip_prefix("at ")?;
         let start = line.rfind(&format!("{}:", self.name))?;
@@ -67,7 +68,8 @@ impl Places {
         let (row, column) = place.split_once(':')?;
         let (row, column): (u32, u32) = (row.parse().ok()?, column.parse().ok()?);
         let column = if row == 1 { column.saturating_sub(self.indent).max(1) } else { column };
-        // What is missing at the end is found missing where we close the function.
+        // If something is missing at the end of the text, the interpreter reports the position of
+        // the added closing brace. The last position of the text is used instead.
         let (row, column) = (row, column).min(self.end);
         let function = function.trim_end_matches('(').trim();
         let before = match function {
@@ -78,11 +80,13 @@ impl Places {
     }
 }
 
-/// Tells what ended a phase: a value that the script, the interpreter or we have thrown.
+/// Turns the value that ended a phase into a failure. The script, the interpreter or the host may
+/// have thrown it.
 pub(super) fn told<'js>(ctx: &Ctx<'js>, state: &State<'js>, thrown: &Value<'js>) -> ScriptFailure {
     let message = message_of(ctx, state, thrown);
     let stack = stack_of(state, thrown).unwrap_or_default();
-    // Looking at it may have made the script run again, and over a limit.
+    // Reading the value may have run code of the script, which may have exceeded a limit: its
+    // exception is discarded.
     ctx.catch();
     if is_transient(state, thrown) {
         return ScriptFailure::Transient { message };
@@ -103,13 +107,13 @@ pub(super) fn told<'js>(ctx: &Ctx<'js>, state: &State<'js>, thrown: &Value<'js>)
             let message = format!("the script's calls nest deeper than its {size} of stack allow");
             state.places.limit(Limit::Stack, message, &stack)
         }
-        // Where there is no room for an error either, the interpreter throws null.
+        // If there is no memory even for an error object, the interpreter throws null.
         _ if thrown.is_null() => memory(limits.heap_bytes),
         _ => state.places.logic(message, &stack),
     }
 }
 
-/// What is said when there was no room even for an error.
+/// The failure for a thrown null, which may mean that there was no memory for an error object.
 pub(super) fn memory(heap: usize) -> ScriptFailure {
     let heap = bytes(heap);
     let message = format!(
@@ -118,7 +122,7 @@ pub(super) fn memory(heap: usize) -> ScriptFailure {
     ScriptFailure::limit(Limit::Memory, message)
 }
 
-/// The stack of an error, if it is one and has one.
+/// The stack of an error; `None` if the value is not an error or has no stack.
 pub(super) fn stack_of<'js>(state: &State<'js>, thrown: &Value<'js>) -> Option<String> {
     if !thrown.is_error() {
         return None;
@@ -156,7 +160,7 @@ fn message_of<'js>(ctx: &Ctx<'js>, state: &State<'js>, thrown: &Value<'js>) -> S
     }
 }
 
-/// Whether this error, or one that caused it, came from the network.
+/// Whether this error, or one in its chain of causes, was reported by the host as transient.
 fn is_transient<'js>(state: &State<'js>, thrown: &Value<'js>) -> bool {
     let mut next = Some(thrown.clone());
     for _ in 0..CAUSES {
@@ -173,7 +177,7 @@ fn cause<'js>(error: Object<'js>) -> Option<Value<'js>> {
     error.get::<_, Value>("cause").ok()
 }
 
-/// The beginning of a text, marked where it is cut.
+/// The beginning of a text, with an ellipsis where it is cut.
 pub(super) fn shortened(text: &str, chars: usize) -> String {
     match text.char_indices().nth(chars) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -1,4 +1,4 @@
-//! What a script asks of its host, and what it wants to change.
+//! Tests of a script's calls to its host, and of the changes that a script asks for.
 
 use axum::Router;
 use axum::http::StatusCode;
@@ -223,7 +223,7 @@ async fn secrets_are_the_declared_ones() {
     assert!(refused("return ctx.secrets.get('HOME')").await.contains("`HOME` is not declared"));
 }
 
-/// A world whose requests are real.
+/// A world that performs real requests.
 struct Real(Runners);
 
 impl ScriptWorld for Real {

@@ -1,4 +1,4 @@
-//! The processes: how many, how long, and what they cannot do.
+//! Tests of the child processes: how many there are, how long they run, and what they cannot do.
 
 use std::fs;
 use std::sync::Mutex;
@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use super::*;
 
-/// A world that is asked and does not answer, and says so.
+/// A world that does not answer calls until told to, and signals each call.
 #[derive(Default)]
 struct Silent {
     asked: Notify,
@@ -52,8 +52,9 @@ pub(super) fn running(program: &std::path::Path) -> Vec<String> {
     entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
 }
 
-/// A host whose program no other test runs, because it has a name of its own, in a folder that goes with the test. It
-/// is no copy: a process that another test starts meanwhile would inherit the open file, which cannot be run then.
+/// A host whose program has a name of its own, so that no other test runs it. Its directory is
+/// removed with the test. The program is a hard link and not a copy: a process that another test
+/// starts meanwhile would inherit the open file, and the file could not be executed then.
 pub(super) fn own_host(children: usize) -> (tempfile::TempDir, ScriptHost) {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let program = dir.path().join("script-child");
@@ -66,8 +67,8 @@ async fn all_gone(host: &ScriptHost) {
     at_most(host, 0).await;
 }
 
-/// Waits until at most `count` children are left. A child that the pool drops is killed and reaped in the background,
-/// and the pool sends no signal when that is done.
+/// Waits until at most `count` children are left. A child that the pool drops is killed and reaped
+/// in the background, and the pool sends no signal when that is done.
 async fn at_most(host: &ScriptHost, count: usize) {
     while running(&host.program).len() > count {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -89,7 +90,7 @@ async fn children_stay_warm_and_end_with_the_pool() {
     assert_eq!(running(&host.program), warm, "the same child did it all");
     limit(evaluate(&scripts, step("return 'x'.repeat(1e6)")).await);
     evaluate(&scripts, step("return 1")).await.unwrap();
-    // A child that broke a limit is replaced: it goes, and another one evaluated.
+    // A child whose script broke a limit is killed, and another one evaluates the next script.
     while running(&host.program).contains(&warm[0]) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -97,7 +98,7 @@ async fn children_stay_warm_and_end_with_the_pool() {
     all_gone(&host).await;
 }
 
-/// As the kernel says of the process itself, and as it says after having tried.
+/// Compares the child's report with the state that the kernel shows for the process.
 #[tokio::test]
 async fn a_child_is_confined_by_the_kernel() {
     let (_dir, host) = own_host(1);
@@ -118,7 +119,7 @@ async fn a_child_is_confined_by_the_kernel() {
     let has_own = |kind: &str| of(&id, kind) != of("self", kind);
     assert_eq!(has_own("user"), confinement.user_namespace);
     assert_eq!(has_own("net"), confinement.network_namespace);
-    // Every thread is filtered, and not only the one that evaluates.
+    // The filter applies to every thread, not only to the one that evaluates.
     for thread in fs::read_dir(format!("/proc/{id}/task")).unwrap().flatten() {
         let status = fs::read_to_string(thread.path().join("status")).unwrap();
         assert!(status.contains("Seccomp:\t2\n"), "{status}");
@@ -151,7 +152,7 @@ async fn a_warm_child_that_dies_before_it_takes_the_phase_is_replaced() {
         tokio::task::yield_now().await;
     }
     let killing = async { kill_process(id, Signal::KILL).unwrap() };
-    // The phase is in its pipe when it dies.
+    // The child is killed while the phase is in its pipe.
     let (ended, ()) = tokio::join!(evaluate(&scripts, step("return 2")), killing);
     assert_eq!(ended.unwrap().value, json!(2));
 }
@@ -198,7 +199,7 @@ async fn dropping_and_cancelling_kill_the_child() {
     assert_eq!(failed.log.lines, ["asking"]);
     all_gone(&host).await;
 
-    // More than it takes to begin on a busy machine: it logs before its time is over.
+    // Longer than a phase takes to begin on a busy machine: it logs before its timeout.
     let within = Duration::from_secs(5);
     let (cancel, hasty) =
         (CancellationToken::new(), Evaluation { timeout: Some(within), ..step(asking) });
@@ -248,7 +249,8 @@ async fn a_script_that_has_all_its_places_leaves_some_to_others() {
     let (_dir, host) = own_host(2);
     let scripts = Scripts::new(ScriptHost { phases: 4, ..host.clone() });
     let (world, cancel) = (Silent::default(), CancellationToken::new());
-    // More of each than there are places: those that only wait for an answer, and those that never end.
+    // More of each than there are slots: phases that only wait for an answer, and phases that never
+    // end.
     let asking = || scripts.evaluate(step("await ctx.fetch('http://a')"), &world, &cancel);
     let waiting = futures_util::future::join_all((0..20).map(|_| asking()));
     let endless = || scripts.evaluate(step("for (;;) {}"), &world, &cancel);
@@ -401,14 +403,14 @@ async fn a_child_does_not_grow() {
         let [id] = &running(&host.program)[..] else { panic!("not one child") };
         seen.push((id.clone(), pages(id)));
     }
-    // A context has about 100 KB: 600 that stayed would be 15,000 pages.
+    // A context has about 100 KB: 600 that were not freed would be 15,000 pages.
     assert_eq!(seen[0].0, seen[3].0);
     assert!(seen[3].1 < seen[0].1 + 1_000, "{seen:?}");
 }
 
 #[tokio::test]
 async fn the_program_itself_is_started_wherever_it_lies() {
-    // This one says what it is for rather than evaluating anything.
+    // With this argument, the test program prints its help instead of evaluating scripts.
     let host = ScriptHost::of_this_program(&["--help"]).unwrap();
     let cold = Scripts::new(host).warm().await.unwrap_err();
     assert!(cold.to_string().contains("does not evaluate scripts"), "{cold}");

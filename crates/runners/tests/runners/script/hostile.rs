@@ -1,19 +1,19 @@
-//! Scripts that mean no good. Each ends in its own error, and the next one finds everything as
-//! it should be.
+//! Tests of hostile scripts. Each fails with an error of its own, and does not affect the next
+//! script.
 
 use std::time::Duration;
 
 use super::*;
 
-/// Short, because scripts here use all of it.
+/// Short, because these scripts use all of it.
 const CPU: Duration = Duration::from_millis(300);
 
 fn strict() -> ScriptLimits {
     ScriptLimits { cpu: CPU, ..ScriptLimits::default() }
 }
 
-/// Evaluates all of them one after the other on one pool with one child, and after each one that
-/// is none of their business.
+/// Evaluates all sources one after the other on a pool with one child. After each, an unrelated
+/// script must succeed.
 async fn each_ends<T>(
     limits: ScriptLimits,
     sources: &[&str],
@@ -116,7 +116,7 @@ async fn endless_computing_ends_at_the_cpu_time() {
     .await;
 }
 
-/// Inside of these the interpreter asks nobody whether it may go on.
+/// Inside these built-in functions, the interpreter does not check whether it must stop.
 #[tokio::test]
 async fn endless_built_in_calls_are_ended_by_the_operating_system() {
     each_breaks(
@@ -405,8 +405,8 @@ async fn traps_in_prototypes_harm_only_their_script() {
     }
 }
 
-/// Texts that close the function they are the body of and go on with code of their own. They are
-/// refused before anything of them is executed, also where they are only read.
+/// Texts that close the function whose body they are and continue with code of their own. They are
+/// refused before any of it runs, also where the text is only parsed.
 #[tokio::test]
 async fn a_text_that_is_no_whole_body_is_refused_before_it_runs() {
     let scripts = limited(strict());

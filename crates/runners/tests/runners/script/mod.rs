@@ -1,4 +1,4 @@
-//! Scripts, evaluated by real children.
+//! Tests of scripts, evaluated by real child processes.
 
 mod calls;
 mod children;
@@ -32,7 +32,7 @@ fn limited(limits: ScriptLimits) -> Scripts {
     Scripts::new(ScriptHost { limits, children: 1, ..host() })
 }
 
-/// A step of a process.
+/// An evaluation of a step of a process.
 fn step(source: &str) -> Evaluation {
     Evaluation {
         source: source.into(),
@@ -47,7 +47,7 @@ fn step(source: &str) -> Evaluation {
     }
 }
 
-/// A function of a module.
+/// An evaluation of a function of a module.
 fn handler(source: &str, path: &[&str], permits: Permits) -> Evaluation {
     let path = path.iter().map(|&step| step.to_owned()).collect();
     Evaluation {
@@ -64,7 +64,7 @@ async fn evaluate(scripts: &Scripts, evaluation: Evaluation) -> Result<Evaluated
     scripts.evaluate(evaluation, &Answering, &CancellationToken::new()).await
 }
 
-/// What a step gives.
+/// Returns the value of a step.
 async fn result(source: &str) -> Value {
     match evaluate(&scripts(), step(source)).await {
         Ok(evaluated) => evaluated.value,
@@ -72,7 +72,7 @@ async fn result(source: &str) -> Value {
     }
 }
 
-/// What is said of a step that is wrong.
+/// Returns the message for a step that contains a mistake.
 async fn refused(source: &str) -> String {
     mistake(evaluate(&scripts(), step(source)).await).0
 }
@@ -95,8 +95,8 @@ fn limit(ended: Result<Evaluated, Failed>) -> (Limit, String) {
     }
 }
 
-/// A world that says what it was asked. Hosts named `away` cannot be reached, those named `wrong`
-/// never will be.
+/// A world that answers with the request it received. Hosts named `away` fail as transient, hosts
+/// named `wrong` fail for good.
 struct Answering;
 
 impl ScriptWorld for Answering {

@@ -1,4 +1,4 @@
-//! What a script gives, and what is said of one that is wrong.
+//! Tests of the results of scripts, and of the error messages for wrong ones.
 
 use super::*;
 
@@ -29,7 +29,7 @@ async fn a_result_is_json() {
         ("#!/usr/bin/env node\nreturn 1 // the end", json!(1)),
     ] {
         if source.contains("steps.length") {
-            // 7 + undefined is no number.
+            // 7 + undefined is not a number.
             assert!(refused(source).await.contains("NaN"));
             continue;
         }

@@ -1,4 +1,4 @@
-//! How long it takes; for people, who run it in a release build.
+//! Measures the time per phase. People run this in a release build.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use super::children::{own_host, running};
 use super::*;
 
 const ROUNDS: u32 = 2_000;
-/// What Linux counts the time of processes in.
+/// The unit in which Linux counts the CPU time of processes.
 const TICK: Duration = Duration::from_millis(10);
 
 #[tokio::test]

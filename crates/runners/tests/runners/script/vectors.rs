@@ -1,4 +1,4 @@
-//! The hostile scripts that everybody agreed on, each as it was written, and how it ends here.
+//! A shared list of hostile scripts, unchanged, each with its expected end.
 
 use super::*;
 
@@ -63,7 +63,8 @@ async fn agreed_hostile_scripts_end_as_documented() {
             "for(let i=0;i<1e4;i++)setTimeout(()=>{},1e9)",
             Saying("setTimeout is not defined"),
         ),
-        // Whoever evaluates masks the first; the second is the policy of docs/scripts.md.
+        // Secrets are not masked here. The node masks both values, the secret and its base64 form
+        // (docs/scripts.md).
         (
             "h103",
             "console.log(ctx.secrets.token, btoa(ctx.secrets.token))",
