@@ -82,8 +82,8 @@ impl Loaded {
         self.runs.contains_key(&key) || self.unreadable.contains_key(&key)
     }
 
-    /// Drops the handlers of workflows that are not locked: they were read before the workflow had
-    /// handlers to lock for.
+    /// Drops the handlers of workflows that are not locked exclusively. Such a workflow had no
+    /// handlers when it was loaded, so these were read without the lock that covers them.
     pub(super) fn forget_others_handlers(&mut self, workflows: &[i64]) {
         for id in workflows.iter().copied().map(WorkflowId) {
             if !self.owned_workflows.contains(&id) {

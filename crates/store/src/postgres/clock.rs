@@ -184,7 +184,7 @@ mod tests {
         Reading { wall, monotonic: Duration::from_millis(passed) }
     }
 
-    /// The database has the true time, and tells it between two readings.
+    /// One round trip: the database has the true time and reads it between the two readings.
     fn ask(offset: &Offset, (sent, told, received): (u64, u64, u64), ahead: i64) {
         let theirs = ms(i64::try_from(told).unwrap());
         offset.learn(Known::of(reading(sent, ahead), reading(received, ahead), theirs));
@@ -214,7 +214,7 @@ mod tests {
         check(&offset, 5_000, 5);
     }
 
-    /// Any number of requests in flight, whose answers come in any order, tell the same.
+    /// Any number of requests in flight, answered in any order, give the same estimate.
     #[test]
     fn requests_in_flight_do_not_add_up() {
         let offset = Offset::new();
