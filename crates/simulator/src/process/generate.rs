@@ -95,8 +95,8 @@ impl Draft<'_> {
 
     fn step(&mut self, at: usize) -> Value {
         let mut depends: Vec<usize> = Vec::new();
-        // The first step never completes at once: runs that end as they begin are tested in
-        // `bursts`.
+        // Steps without dependencies never complete in the decision that starts the run: runs that
+        // end there are tested in `bursts`.
         let is_root = at == 0 || self.random.chance(100);
         if !is_root {
             for _ in 0..self.random.between(1, 3) {
