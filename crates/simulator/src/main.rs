@@ -17,7 +17,7 @@ struct Arguments {
     /// How many worlds to run
     #[arg(long)]
     seeds: Option<u64>,
-    /// How many minutes to go on
+    /// For how many minutes to run worlds
     #[arg(long)]
     minutes: Option<u64>,
     /// Run a year of a hundred schedules instead of small worlds

@@ -34,7 +34,7 @@ const LOOKS: usize = 8;
 /// A background duty that yields more often than this never ends.
 const TURNS: usize = 1_000_000;
 
-/// What outlives a life of the node.
+/// What outlives the node.
 pub(crate) struct Machine {
     path: PathBuf,
     zones: Arc<Zones>,
@@ -44,7 +44,7 @@ pub(crate) struct Machine {
     pub(crate) work: Arc<Work>,
 }
 
-/// One life of the node.
+/// A node from when it joins until it dies or leaves.
 pub(crate) struct Node {
     pub(crate) driver: Driver,
     pub(crate) hub: Arc<Hub>,
@@ -87,7 +87,7 @@ impl Machine {
         self.store = None;
     }
 
-    /// Begins a new life.
+    /// Starts and joins the node.
     pub(crate) fn join(&mut self) -> Result<Node, Failure> {
         let real = self.store()?;
         let store: Arc<dyn Store> = Arc::new(FaultyStore { real, desk: self.desk.clone() });

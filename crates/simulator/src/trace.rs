@@ -7,6 +7,7 @@ use crate::clock::instant;
 /// How many events are kept.
 const KEPT: usize = 600;
 
+/// The last events of a world, with their step and time.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
     events: VecDeque<(u64, i64, String)>,

@@ -76,7 +76,7 @@ struct State {
     manners: Manners,
     /// Attempts that have not answered.
     going_on: BTreeSet<(i64, u32)>,
-    /// Attempts that this life of the node was given.
+    /// Attempts that the node was given since it last joined.
     performed: BTreeSet<(i64, u32)>,
     /// Future answers, by time.
     answers: BTreeMap<(i64, u64), Report>,

@@ -16,7 +16,7 @@ pub(crate) const REPUBLISH: &str = "publish the definition of its workflow again
 
 /// The rows stored beside a run.
 pub(crate) struct Beside {
-    /// Whether the run's wakeup is at the time its position asks for.
+    /// Whether the run wakes by the time its position asks for.
     pub(crate) wakes: bool,
     /// Whether the stored owners are the nodes that the run's position names.
     pub(crate) owners_agree: bool,

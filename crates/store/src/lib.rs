@@ -59,13 +59,13 @@ use engine::turn::Wakeup;
 use engine::{Moment, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
 use jiff::{SignedDuration, Timestamp};
 
-/// The future answer of a store.
+/// The answer of a store, as a future.
 pub type Answered<'a, T> = BoxFuture<'a, Result<T, Failure>>;
 
 /// A store. Each method's comment says what is true after it returns.
 pub trait Store: Send + Sync + 'static {
-    /// Begins a new life of a node, with an id of its own. On an embedded store every earlier life
-    /// is known to be over, and the next turn takes over its attempts.
+    /// Registers a node under a new id. On an embedded store every node that joined before is known
+    /// to be gone, and the next turn takes over its attempts.
     fn join(&self, name: &str, moment: Moment) -> Answered<'_, Joined>;
 
     /// How long a node's lease lasts. `None` on an embedded store: no other node could take
@@ -114,7 +114,7 @@ pub trait Store: Send + Sync + 'static {
         Box::pin(std::future::pending())
     }
 
-    /// Ends the node's life. The node has handed back all its attempts before.
+    /// Removes the node, which has handed back all its attempts before.
     fn leave(&self, node: NodeId) -> Answered<'_, ()>;
 
     /// One turn of the driver: settles the reports, then claims due wakeups in order of their time
@@ -130,7 +130,7 @@ pub trait Store: Send + Sync + 'static {
     fn next_to_decide(&self, now: Timestamp, after: RunKey) -> Answered<'_, Option<Trial>>;
 
     /// Notes that the node of this name decides this one thing alone. If the node dies meanwhile,
-    /// [`Joined`] reports that to its next life.
+    /// [`Joined`] reports that at its next start.
     fn put_on_trial(&self, name: &str, what: Option<Wakeup>) -> Answered<'_, ()>;
 
     /// Notes that the node of this name has run long enough, or is about to leave: if it dies from
@@ -183,6 +183,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// A page of schedules, by id.
     fn schedules(&self, query: ScheduleQuery) -> Answered<'_, Page<ScheduleView>>;
+    /// The schedule with this id.
     fn schedule(&self, id: ScheduleId) -> Answered<'_, Option<ScheduleView>>;
     /// Several schedules, in the order of `ids`; unknown ids are left out.
     fn schedules_by_id(&self, ids: Vec<ScheduleId>) -> Answered<'_, Vec<ScheduleView>>;
@@ -246,7 +247,7 @@ pub trait Store: Send + Sync + 'static {
     fn calendar_users(&self, id: &str, besides: WorkflowId) -> Answered<'_, (u64, Vec<String>)>;
     /// All declared calendars.
     fn calendars(&self) -> Answered<'_, Vec<CalendarView>>;
-    /// The lives of nodes that have not ended, by id.
+    /// The nodes that have joined and are not gone, by id.
     fn nodes(&self) -> Answered<'_, Vec<NodeView>>;
     /// Creates a token, unless a token ever had its name ([`Failure::Refused`]).
     fn create_token(

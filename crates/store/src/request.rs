@@ -106,12 +106,12 @@ pub struct Joined {
     pub node: NodeId,
     /// The earliest wakeup.
     pub next_wakeup: Option<Timestamp>,
-    /// How many earlier lives of nodes left work that must be taken over.
+    /// How many nodes that joined before left work that must be taken over.
     pub gone: usize,
-    /// How many lives of this node in a row died early: see
+    /// How many starts of this node in a row died early: see
     /// [`Store::has_settled`](crate::Store::has_settled).
     pub early_deaths: u32,
-    /// What the last of these lives was deciding when it died, if it is known to be the cause: it
+    /// What the last of these starts was deciding when it died, if it is known to be the cause: it
     /// has to be set aside.
     pub culprit: Option<Wakeup>,
 }

@@ -1,5 +1,5 @@
 //! Nodes that die again and again soon after they start. Such a node decides one schedule, run or
-//! handler at a time and stores which one before it begins. If three lives of the node die at the
+//! handler at a time and stores which one before it begins. If three starts of the node end at the
 //! same one, that is the culprit and is set aside.
 
 use engine::RunKey;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::set_aside::{read, stored};
 
-/// How many lives must die at the same schedule, run or handler before it counts as the cause.
+/// How many starts must end at the same schedule, run or handler before it counts as the cause.
 /// Someone who kills nodes at random may hit one while it decides, but hardly the same thing three
 /// times.
 const STRIKES: u32 = 3;
@@ -31,29 +31,29 @@ impl Trial {
     }
 }
 
-/// A node's row from its start until it has run for a while or leaves. A row that a new life finds
-/// was left by a life that died early.
+/// A node's row from its start until it has run for a while or leaves. A row found by a new start
+/// was left by one that died early.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Starting {
-    /// Lives in a row that died early.
+    /// How many starts in a row died early.
     pub(crate) deaths: u32,
     /// The stored kind and id of what is being decided alone.
     trial: Option<(i16, i64)>,
-    /// What was being decided when the last life died.
+    /// What was being decided when the last start died.
     suspect: Option<(i16, i64)>,
-    /// How many lives in a row died at the suspect.
+    /// How many starts in a row died at the suspect.
     strikes: u32,
 }
 
 impl Starting {
     /// The key of a node's row in `meta`. An unnamed node is called by its host and process id; the
-    /// process id is dropped, because the next life is another process on the same host.
+    /// process id is dropped, because the next start is another process on the same host.
     pub(crate) fn key(name: &str) -> String {
         let process = format!("-{}", std::process::id());
         format!("starting {}", name.strip_suffix(&process).unwrap_or(name))
     }
 
-    /// The row of a new life, given what an earlier one left. A row that cannot be read counts as
+    /// The row of a new start, given what an earlier one left. A row that cannot be read counts as
     /// one early death.
     pub(crate) fn next(left: Option<&str>) -> Starting {
         if left.is_none() {
@@ -75,13 +75,14 @@ impl Starting {
         text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 
-    /// What the last lives died at, if enough of them did. Gone nodes are never the culprit: they
+    /// What the last starts died at, if enough of them did. Gone nodes are never the culprit: they
     /// cannot be set aside.
     pub(crate) fn culprit(&self) -> Option<Wakeup> {
         let (kind, id) = self.suspect.filter(|_| self.strikes >= STRIKES)?;
         read(kind, id).ok()
     }
 
+    /// The row with `what` as the thing that is decided alone.
     pub(crate) fn trying(self, what: Option<Wakeup>) -> Starting {
         Starting { trial: what.map(stored), ..self }
     }
@@ -117,7 +118,7 @@ mod tests {
         assert_eq!((once.deaths, once.culprit()), (1, None));
         let elsewhere = dies_at(once.clone(), Some(other));
         assert_eq!((elsewhere.deaths, elsewhere.culprit()), (2, None));
-        // A life that ends outside a trial proves nothing about the suspect.
+        // A start that dies outside a trial proves nothing about the suspect.
         let twice = dies_at(dies_at(once, None), Some(one));
         assert_eq!((twice.deaths, twice.culprit()), (3, None));
         let thrice = dies_at(twice.clone(), Some(one));

@@ -313,10 +313,9 @@ pub struct CalendarView {
     pub spec: String,
 }
 
-/// One life of a node: the time from one start of its process to its end.
+/// A node that has joined and is not gone. A node that joins again gets a new id.
 #[derive(Clone, Debug)]
 pub struct NodeView {
-    /// The id of this life; each start of the node gets a new one.
     pub id: NodeId,
     pub name: String,
     pub started_at: Timestamp,

@@ -2,6 +2,7 @@
 
 use engine::turn::Wakeup;
 
+/// How many kinds of wakeups there are.
 const KINDS: usize = 4;
 
 /// Keeps `limit` of these due wakeups, in order of their time: the oldest of each kind up to an

@@ -9,7 +9,7 @@ use super::BURST;
 use crate::clock::instant;
 use crate::random::Random;
 
-/// How many schedules share a burst of missed occurrences.
+/// How many schedules share a burst of missed occurrences: the queue of one schedule is bounded.
 const SCHEDULES: usize = 10;
 /// How many steps a chain has.
 const CHAIN: usize = 200;

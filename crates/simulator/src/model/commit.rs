@@ -29,6 +29,7 @@ pub(super) struct Touched {
     pub(super) ledger: Vec<(u64, Option<LedgerRow>)>,
 }
 
+/// What one commit has done, by schedule.
 pub(super) type TouchedAll = BTreeMap<i64, Touched>;
 
 impl Model {

@@ -94,7 +94,7 @@ fn check_begun_run(run: &RunRow, awake: &Awake<'_>) -> Checked {
                         format!("run {key} is running for nobody: {run:?}"),
                     );
                 }
-                // An attempt that was told to end need not have begun.
+                // A cancelled attempt need not have begun.
                 if !is_stopping && !awake.work.was_given(key, *token) {
                     return broken("performed", format!("run {key}: attempt {token} is lost"));
                 }

@@ -332,11 +332,12 @@ impl RunRow {
         self.status.has_ended() || self.position.ending.is_some()
     }
 
-    /// Whether its attempts have been told to end.
+    /// Whether its attempts have been cancelled and are still ending.
     pub(crate) fn is_stopping(&self) -> bool {
         self.position.ending.as_ref().is_some_and(|ending| ending.until.is_some())
     }
 
+    /// The public id of the run.
     pub(crate) fn id(&self) -> RunId {
         match (self.uuid, self.schedule, self.n) {
             (Some(uuid), _, _) => RunId::Other(u128::from_be_bytes(uuid)),

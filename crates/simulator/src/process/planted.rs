@@ -2,7 +2,7 @@
 
 use crate::sabotage::Sabotage;
 
-/// Runs that are active and have not been told to end.
+/// Runs that are active and not ending.
 macro_rules! going_on {
     () => {
         "status IN (1, 2) AND json_extract(state, '$.e') IS NULL"

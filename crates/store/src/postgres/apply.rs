@@ -95,6 +95,7 @@ pub(super) fn plain(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// As [`plain`], as an owned text.
 pub(super) fn owned(text: &str) -> String {
     plain(text).into_owned()
 }

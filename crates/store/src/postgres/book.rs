@@ -56,8 +56,8 @@ pub(super) struct Loaded {
     pub(super) owned_workflows: HashSet<WorkflowId>,
     /// Schedules that this transaction has locked.
     pub(super) locked: HashSet<ScheduleId>,
-    /// Runs that this transaction has locked, or whose schedule it has locked: nobody else decides
-    /// them.
+    /// Runs that this transaction has locked, or whose schedule it has locked: no other transaction
+    /// decides them.
     pub(super) locked_runs: HashSet<RunKey>,
     /// The runs of which only the schedule is locked: runs this node wrote itself, with the stamp
     /// each row must still carry.

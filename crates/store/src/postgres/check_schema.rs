@@ -45,8 +45,7 @@ pub(super) async fn check(target: &Target, repair: bool) -> Vec<Finding> {
 /// A difference between the schemas.
 struct Wrong {
     message: String,
-    /// The statements that mend it, if that is possible. They run outside a transaction, so that
-    /// they hold no locks while they wait.
+    /// The statements that mend it, in one transaction; empty if it cannot be mended.
     mend: Vec<String>,
 }
 

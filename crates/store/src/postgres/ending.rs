@@ -144,8 +144,8 @@ pub(super) struct Ending<'a> {
 }
 
 impl Ending<'_> {
-    /// Adds what was recovered after downtime to the row of this node's life. Other turns of this
-    /// node may write the same row at the same time, so this also comes last.
+    /// Adds what was recovered after downtime to the node's row. Other turns of this node may write
+    /// the same row at the same time, so this also comes last.
     fn ask_recovered(&self) -> Option<Asked> {
         let Recovered { missed, made_up, coalesced, taken_over } = self.writes.recovered;
         let sql = "UPDATE nodes SET missed = missed + $2, made_up = made_up + $3,

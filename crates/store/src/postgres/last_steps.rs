@@ -18,6 +18,7 @@ use crate::stored::{json, ms};
 /// Runs that end with more steps than this keep the records as rows of their own.
 const MOST: usize = 8;
 
+/// The step records that each run ended with.
 pub(super) type LastSteps<'a> = ById<RunKey, Vec<&'a StepRecord>>;
 
 /// For each run that ends: the step records written in the same transaction, if none of the steps

@@ -55,6 +55,7 @@ impl Asked {
     }
 }
 
+/// Boxes a value as a parameter.
 pub(super) fn param(value: impl ToSql + Sync + Send + 'static) -> Param {
     Box::new(value)
 }

@@ -34,7 +34,7 @@ macro_rules! workflow_columns {
     };
 }
 
-/// Locks schedules, and returns the stamps that show whether somebody has written them since.
+/// Locks schedules, and returns the stamps that show whether they were written since.
 pub(super) const LOCK_SCHEDULES: &str =
     "SELECT id, stamp FROM progress WHERE id = ANY($1) ORDER BY id FOR UPDATE";
 pub(super) const LOCK_RUNS: &str =
@@ -80,7 +80,7 @@ const WAITING_FOR: &str = "WITH RECURSIVE up AS (
        WHERE up.parent_token IS NOT NULL)
      SELECT key, schedule FROM up";
 /// Workflows without a limit. A shared lock lets several nodes decide their runs at the same time,
-/// while nobody changes the workflow.
+/// while no transaction changes the workflow.
 macro_rules! unlimited {
     ($how:literal) => {
         concat!(
@@ -259,8 +259,8 @@ pub(super) fn schedules(
     keep_schedules(link, loaded, &found).map(drop)
 }
 
-/// Loads and locks the free ones of these schedules. Returns the ids of those that somebody else
-/// holds.
+/// Loads and locks the free ones of these schedules. Returns the ids of those that another
+/// transaction holds.
 pub(super) fn free_schedules(
     link: &mut Link,
     loaded: &mut Loaded,
@@ -273,7 +273,7 @@ pub(super) fn free_schedules(
     if taken.is_empty() {
         return Ok(taken);
     }
-    // A schedule that is gone has no lock that somebody else could hold.
+    // A schedule that is gone has no lock that another transaction could hold.
     let sql = "SELECT id FROM progress WHERE id = ANY($1)";
     link.one(sql, vec![param(taken)])?.iter().map(|row| get(row, 0)).collect()
 }
@@ -372,7 +372,7 @@ pub(super) fn with_free_others(
     if free.len() == wanted.len() {
         return Ok(keys);
     }
-    // A run that has ended has no lock that somebody else could hold.
+    // A run that has ended has no lock that another transaction could hold.
     let sql = "SELECT key FROM open_runs WHERE key = ANY($1)";
     let there = link.one(sql, vec![param(wanted)])?;
     let there: Vec<i64> = there.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;

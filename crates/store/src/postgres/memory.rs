@@ -1,6 +1,6 @@
 //! The last versions this node wrote of the runs it performs, and of their schedules. When an
-//! attempt ends they need not be read again, unless a row's stamp shows that somebody else has
-//! written it.
+//! attempt ends they need not be read again, unless a row's stamp shows that another transaction
+//! has written it.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};

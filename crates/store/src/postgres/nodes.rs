@@ -40,7 +40,7 @@ fn until(now: Timestamp, lease: SignedDuration) -> i64 {
     ms(now).saturating_add(milliseconds(lease))
 }
 
-/// The node's attempts that nobody has told to end.
+/// The node's attempts that have not been cancelled.
 fn going_on(runs: &[Row], node: NodeId) -> Result<HashSet<(RunKey, u32)>, Failure> {
     let mut going_on = HashSet::with_capacity(runs.len());
     for row in runs {
@@ -64,8 +64,8 @@ const LOST_INDEXES: &str = "SELECT u.name
        WHERE c.relname = u.name AND s.nspname = current_schema() AND i.indisunique AND i.indisvalid)";
 
 impl Core {
-    /// Begins a new life of the node. Attempts of other nodes are taken over when their leases have
-    /// run out.
+    /// Registers the node under a new id. Attempts of other nodes are taken over when their leases
+    /// have run out.
     pub(super) fn join(&mut self, name: &str, moment: Moment) -> Result<Joined, Failure> {
         let Core { link, shared } = self;
         link.transact(|link| {
@@ -101,8 +101,8 @@ impl Core {
             let renew =
                 "UPDATE nodes SET seen_at = $2, lease_until = $3, capacity = $4, attempts = $5
                          WHERE id = $1 RETURNING id";
-            // Attempts the node performs that are not among these were told to end, or taken over,
-            // by another node.
+            // Attempts the node performs that are not among these were cancelled or taken over by
+            // another node.
             let own = "SELECT key, state FROM open_runs WHERE status = 1 AND $1 = ANY(owners)";
             let waiting = "SELECT EXISTS (SELECT 1 FROM open_runs WHERE status = 0)
                                OR EXISTS (SELECT 1 FROM open_runs WHERE lacks_place)";
@@ -141,7 +141,7 @@ impl Core {
         })
     }
 
-    /// Ends the node's life. If it still owns attempts, its lease ends now, and others take over.
+    /// Removes the node. If it still owns attempts, its lease ends now, and others take over.
     pub(super) fn leave(&mut self, node: NodeId) -> Result<(), Failure> {
         self.link.transact(|link| {
             link.begin(vec![])?;

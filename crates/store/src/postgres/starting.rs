@@ -30,7 +30,7 @@ const BEGIN: &str = "SELECT min(key) FROM (
        UNION ALL
        (SELECT min(key) FROM open_runs WHERE status = 0 AND key + 0 > $1)) r";
 
-/// Reads the row an earlier life left, and stores the row of the new life.
+/// Reads the row an earlier start left, and stores the row of the new start.
 pub(super) fn begin_start(link: &mut Link, name: &str) -> Result<Starting, Failure> {
     let starting = Starting::next(find(link, name)?.as_deref());
     keep(link, name, &starting)?;

@@ -135,7 +135,7 @@ impl PgBook<'_> {
             for topic in unlocked {
                 self.take_topic(topic)?;
             }
-            // Read again, now that nobody else changes them.
+            // Read again, now that no other transaction can change them.
             topic_load::reserved(self.link, &mut self.loaded.topics, run)?;
             fates = found(self);
         }

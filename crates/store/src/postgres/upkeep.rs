@@ -49,8 +49,8 @@ pub(super) async fn backup(schema: String, to: PathBuf) -> Result<u64, Failure> 
     ))))
 }
 
-/// Begins a transaction in which nobody else decides. Returns the rules, and the calendars they are
-/// built from.
+/// Begins a transaction while no other one may decide. Returns the rules, and the calendars they
+/// are built from.
 fn open_alone(
     link: &mut Link,
     shared: &Shared,

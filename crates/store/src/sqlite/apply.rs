@@ -54,7 +54,7 @@ pub(super) fn apply(
     overrides(connection, writes)?;
     for node in &writes.nodes_gone {
         connection.prepare_cached("DELETE FROM nodes WHERE id = ?1")?.execute([node.0])?;
-        // Only due wakeups are searched: the node's wakeup is always due.
+        // Only due wakeups are searched: those of a gone node are all due.
         let sql = "DELETE FROM wakeups WHERE due <= ?1 AND kind = ?2 AND id = ?3";
         connection.prepare_cached(sql)?.execute([ms(now), WAKE_NODE, node.0])?;
     }

@@ -141,7 +141,7 @@ impl Core {
         })
     }
 
-    /// Adds what was recovered after downtime to the row of this node's life.
+    /// Adds what was recovered after downtime to the node's row.
     fn remember_recovered(&self, node: NodeId, recovered: Recovered) -> Result<(), Failure> {
         if recovered.is_nothing() {
             return Ok(());
@@ -248,8 +248,8 @@ impl Core {
         Ok(())
     }
 
-    /// Begins a new life of the node. The file is locked, so every other life is over, and its
-    /// attempts are due to be taken over now.
+    /// Registers the node under a new id. The file is locked, so every node that joined before is
+    /// gone, and its attempts are due to be taken over now.
     pub(super) fn join(&mut self, name: &str, moment: Moment) -> Result<Joined, Failure> {
         self.require_unique_runs()?;
         let sql = "INSERT OR IGNORE INTO wakeups (due, kind, id) SELECT ?1, ?2, id FROM nodes";
@@ -274,8 +274,8 @@ impl Core {
     }
 
     pub(super) fn leave(&mut self, node: NodeId) -> Result<(), Failure> {
-        // If the node still owns attempts, its row stays, and the next life takes them over, as
-        // after a crash.
+        // If the node still owns attempts, its row stays, and the next node that joins takes them
+        // over, as after a crash.
         let owned = "SELECT 1 FROM runs INDEXED BY runs_open
                      WHERE status < 4 AND status = 1 AND instr(owners, ?1) LIMIT 1";
         let owns = self.connection.prepare_cached(owned)?.exists([owner(node)])?;

@@ -13,8 +13,8 @@ use crate::failure::Failure;
 use crate::view::{Cursor, RunQuery, UnusualQuery};
 
 /// A store with `size` ended runs, ten each minute, of which one failed, and a ledger row for each
-/// minute, of an occurrence that did not run. After the ended runs come as many open ones. One run in
-/// a thousand has timed out, and all failed runs of the eighth workflow are among the first.
+/// minute, of an occurrence that did not run. After the ended runs come as many open ones. One run
+/// in a thousand has timed out, and all failed runs of the eighth workflow are among the first.
 fn crowd(size: u64) -> Connection {
     let connection = Connection::open_in_memory().unwrap();
     connection.execute_batch(include_str!("schema/0001.sql")).unwrap();

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::starting::{Starting, Trial};
 
 impl Core {
-    /// Reads the row an earlier life left, and stores the row of the new life.
+    /// Reads the row an earlier start left, and stores the row of the new start.
     pub(super) fn begin_start(&self, name: &str) -> Result<Starting, Failure> {
         let starting = Starting::next(self.starting(name)?.as_deref());
         self.keep_starting(name, &starting)?;

@@ -12,6 +12,7 @@ use crate::messages::{consumer, gave, message, shared, topic};
 use crate::postgres::Schema;
 use crate::world::{World, minute};
 
+/// How many nodes there are.
 const NODES: usize = 3;
 /// How often each node publishes to each topic.
 const BATCHES: usize = 8;

@@ -124,7 +124,7 @@ pub(crate) async fn missed_ones_are_caught_up_once(mut world: World) {
         ["0 missed 5", "1 missed 10", "2 missed 15", "3 missed 20"]
     );
     assert_eq!((world.next(last).await, world.next(none).await), (Some(25), Some(25)));
-    // The counts are kept with the life of the node that found the occurrences.
+    // The counts are kept with the node that found the occurrences.
     let nodes = world.store().nodes().await.unwrap();
     let found = nodes.last().unwrap().recovered;
     // The first of `all` starts from its queue at once, and counts once.

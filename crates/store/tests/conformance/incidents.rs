@@ -71,7 +71,7 @@ pub(crate) async fn begin_and_end_with_runs_and_tell_once(mut world: World) {
         (to.what.as_str(), &to.outcome),
         ("email ops@example.com", &ToldOutcome::Run(told(&world).await[0].clone()))
     );
-    // Another failure in another life of the node belongs to the same incident.
+    // Another failure after a restart belongs to the same incident.
     world.join(12).await;
     attempt(&world, 20, false).await;
     attempt(&world, 21, false).await;
@@ -149,7 +149,7 @@ pub(crate) async fn are_paged_and_kept_for_a_while(mut world: World) {
         (1, Some(ScheduleId(2))),
         "what is open stays"
     );
-    // The keys of removed incidents are not given again, also not in another life.
+    // The keys of removed incidents are not given again, also not after a restart.
     world.command(22, Command::DeleteSchedules(vec![ScheduleId(2)])).await;
     world.store().expire(minute(23), SignedDuration::ZERO, 100).await.unwrap();
     world.join(24).await;

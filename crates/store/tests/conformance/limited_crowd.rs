@@ -17,6 +17,7 @@ use crate::postgres::Schema;
 use crate::process::{child, noop, step};
 use crate::world::{World, minute, succeeded};
 
+/// How many nodes there are.
 const NODES: usize = 3;
 /// How many clients each node has: more than it has connections for commands.
 const CLIENTS: usize = 6;

@@ -43,7 +43,7 @@ mod waits;
 mod workflows;
 mod world;
 
-/// Runs every case for one kind of store. `$place` makes an empty place for a store.
+/// Runs every case for one kind of store. `$place` makes an empty location for a store.
 macro_rules! suite {
     ($store:ident, $place:expr) => {
         suite! {@cases $store, $place,

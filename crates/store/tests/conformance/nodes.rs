@@ -62,7 +62,7 @@ impl Other {
         self.store.turn(request).await.unwrap()
     }
 
-    /// Renews the lease with these attempts. Returns those that the node is told to end.
+    /// Renews the lease with these attempts. Returns those that the node must cancel.
     async fn renew(&self, performed: &[Perform]) -> Vec<(RunKey, u32)> {
         let performed = performed.iter().map(|perform| (perform.run, perform.token)).collect();
         let request = RenewRequest { node: self.node, moment: moment(1), capacity: 10, performed };
@@ -145,8 +145,8 @@ async fn a_node_learns_which_of_its_attempts_are_to_end() {
     assert_eq!(other.renew(&first).await, attempts(&first), "one that has ended is not going on");
     world.cancel(1, &run).await;
     assert_eq!(other.renew(&both).await, attempts(&both));
-    // The compensation of the first step is performed while the run is ending, and is not told to
-    // end.
+    // The compensation of the first step is performed while the run is ending, and is not
+    // cancelled.
     let undoing = performs(&other.turn(1, both.iter().map(failed).collect()).await);
     assert_eq!(keys(&undoing), ["a/undo"]);
     assert_eq!(other.renew(&undoing).await, []);

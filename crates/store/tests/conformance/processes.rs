@@ -19,7 +19,7 @@ pub(crate) async fn steps_go_on_side_by_side(mut world: World) {
     assert_eq!(keys(&performs(&turned)), ["a", "b"]);
     let node = world.store().nodes().await.unwrap().pop().unwrap();
     assert_eq!(node.attempts, 2, "of one run");
-    // Both attempts are taken over from a life that is over; a report of that life is refused.
+    // Both attempts are taken over after the restart; a report from before it is refused.
     world.join(1).await;
     let taken_over = world.turn(1).await;
     assert_eq!((taken_over.recovered.taken_over, keys(&performs(&taken_over)).len()), (2, 2));
@@ -164,7 +164,7 @@ pub(crate) async fn a_worker_that_is_silent_loses_its_attempt(mut world: World) 
     let run = world.start(0, workflow).await.unwrap();
     world.turn(0).await;
     let first = world.claim(1, &["q"], 1).await.remove(0);
-    // No attempt is a node's own, so another life takes over nothing.
+    // No attempt is the node's own, so a restart takes over nothing.
     world.join(1).await;
     assert_eq!(world.turn(1).await.recovered.taken_over, 0);
     assert_eq!(world.queues().await, []);

@@ -23,7 +23,7 @@ pub(crate) async fn attempts_of_an_earlier_life_are_handed_out_again(mut world: 
     let after = performs(&turned)[0].clone();
     assert_eq!((&after.run_id, after.part), (&run, before.part));
     assert_eq!(after.idempotency_key(), before.idempotency_key());
-    // The report of the earlier life is refused; its attempt does not count as a failure.
+    // The report from before the restart is refused; its attempt does not count as a failure.
     let turned = world.turn_with(6, vec![succeeded(&before), succeeded(&after)]).await;
     assert_eq!(turned.refused, 1);
     let detail = world.run(&run).await;

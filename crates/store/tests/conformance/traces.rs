@@ -33,7 +33,7 @@ pub(crate) async fn a_run_is_one_trace_whatever_happens_to_its_node(mut world: W
     let id = world.process("w", vec![step("a", &[], noop()), step("b", &["a"], noop())]).await;
     let run = start(&mut world, id, Some(caller())).await;
     let lost = performs(&world.turn(0).await).remove(0);
-    // A new life: nothing about the run is in memory any more.
+    // After the restart nothing about the run is in memory.
     world.join(5).await;
     let first = performs(&world.turn(5).await).remove(0);
     assert_ne!(passed_on(&first), passed_on(&lost), "it began at another instant");

@@ -105,7 +105,7 @@ impl World {
         world
     }
 
-    /// Ends the node's life without notice, and begins another.
+    /// The node dies without notice, and joins again.
     pub(crate) async fn join(&mut self, at: i64) -> store::Joined {
         self.store = None;
         let store = self.place.open().await.unwrap();

@@ -85,8 +85,8 @@ fn tempfile_beside(from: &Path) -> Result<tempfile::TempDir, Failure> {
         .map_err(|error| Failure::Unavailable(format!("no room for a copy: {error}")))
 }
 
-/// Opens the copy. It is ours, so it is migrated, and gets an index that the store itself does not
-/// need.
+/// Opens the copy. No one else uses it, so it is migrated, and gets an index that the store itself
+/// does not need.
 fn opened(copy: &Path) -> Result<Connection, Failure> {
     let mut source = Connection::open(copy)?;
     crate::migrations::migrate(&mut source)?;
