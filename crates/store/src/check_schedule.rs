@@ -202,7 +202,7 @@ fn mend_mark_ahead(
     let told = occurrences.chain(beside.decided()).chain(progress.renewed_at);
     let latest = told.fold(schedule.created_at.max(progress.anchor), Timestamp::max);
     // If the ledger has expired, the time of the last run still shows how far the schedule came. If
-    // it has not, that time is not used: the last run may have been started by hand.
+    // it has not, the mark is not set to that time: the last run may have been started by hand.
     let or_run = progress.last_run_at.map_or(latest, |at| latest.max(at));
     if progress.mark.duration_since(now) > AHEAD && ms(progress.mark) > ms(or_run) {
         schedule.progress.mark = if beside.decided().is_some() { latest } else { or_run };

@@ -27,7 +27,8 @@ use crate::wakeups::fair;
 
 /// How soon to look again at due wakeups that another node has locked.
 const PAUSE: SignedDuration = SignedDuration::from_millis(5);
-/// How soon to look once more after that, in case the other node failed.
+/// How soon to look once more after a turn that found due wakeups: a node that had locked others of
+/// them may have failed.
 const SECOND_LOOK: SignedDuration = SignedDuration::from_secs(1);
 
 /// How many workflows with a limit are locked because one of their pending runs may begin: as many
@@ -72,7 +73,7 @@ pub(super) fn open(
     };
     shared.told_time(sent, rows::instant(row, 0)?);
     let (version, alive): (String, Option<i64>) = (get(row, 1)?, get(row, 2)?);
-    // Node 0 is a tool on a store that nobody has joined.
+    // Tools use node 0 on a store that no node has joined.
     if alive.is_none() && node.0 != 0 {
         return Err(Failure::Fenced);
     }

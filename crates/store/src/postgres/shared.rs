@@ -27,7 +27,7 @@ use crate::view::CalendarView;
 
 /// How many definitions are cached. They never change, so any number would be correct.
 const DEFINITIONS: usize = 1_000;
-/// The least time between two messages to other nodes, in milliseconds.
+/// The least time between two [`Call::Look`] messages of this node, in milliseconds.
 const CALLED: i64 = 250;
 /// The channel on which nodes notify each other.
 pub(super) const CHANNEL: &str = "punctual";
@@ -193,7 +193,7 @@ impl Shared {
         }
     }
 
-    /// Whether enough time has passed since the last message to other nodes.
+    /// Whether enough time has passed since the last [`Call::Look`] of this node.
     pub(super) fn may_call_look(&self, now: Timestamp) -> bool {
         let (now, last) = (now.as_millisecond(), self.last_call.load(Ordering::Relaxed));
         let may = now.saturating_sub(last) >= CALLED || now < last;

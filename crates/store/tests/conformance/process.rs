@@ -70,7 +70,7 @@ impl World {
         }
     }
 
-    /// Claims attempts as a worker that sends a heartbeat every minute.
+    /// Claims attempts as a worker, with a lease of one minute.
     pub(crate) async fn claim(&self, at: i64, queues: &[&str], limit: usize) -> Vec<Perform> {
         let command = claim(queues, limit);
         claimed(&self.commanded(at, command, None).await.unwrap())
