@@ -108,7 +108,7 @@ fn named(what: Option<Wakeup>) -> String {
 }
 
 impl Failure {
-    /// Adds `what` to an [`Failure::Undecidable`] that does not name its schedule, run or handler.
+    /// Adds `what` to a [`Failure::Undecidable`] that does not name its schedule, run or handler.
     pub(crate) fn about(self, what: Option<Wakeup>) -> Failure {
         match self {
             Failure::Undecidable { what: None, why } => Failure::Undecidable { what, why },
