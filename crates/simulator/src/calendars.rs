@@ -1,4 +1,4 @@
-//! Calendars of the world's own: days off near the present come and go.
+//! Calendars of the simulated world: days off near the present come and go.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,20 +6,21 @@ use std::fmt::Write as _;
 use crate::clock::instant;
 use crate::random::Random;
 
-/// Those that schedules may use besides regions. The second changes with the first.
+/// The calendars that schedules may use besides regions. The second includes the first, and changes
+/// with it.
 pub(crate) const NAMES: [&str; 2] = ["company", "team"];
 const REGIONS: [&str; 3] = ["US", "DE-BY", "JP"];
 const ZONES: [&str; 3] = ["UTC", "America/New_York", "Asia/Kolkata"];
 const DAY: i64 = 86_400_000;
-/// Days that are said something about at most.
+/// How many days have an entry at most.
 const DAYS: usize = 12;
 
-/// What is said of the company's days.
+/// The company's calendar.
 pub(crate) struct Calendars {
     random: Random,
     region: &'static str,
     zone: &'static str,
-    /// Dates, and whether they are worked.
+    /// Dates, and whether they are working days.
     days: BTreeMap<String, bool>,
 }
 
@@ -29,7 +30,7 @@ impl Calendars {
         Calendars { random, region, zone, days: BTreeMap::new() }
     }
 
-    /// Id and declaration of each.
+    /// Id and declaration of each calendar.
     pub(crate) fn all(&self) -> [(&'static str, String); 2] {
         let zone = self.zone;
         let team = format!("{{\"timezone\": \"{zone}\", \"union\": [\"{}\"]}}", NAMES[0]);
@@ -55,7 +56,7 @@ impl Calendars {
         text
     }
 
-    /// Something else is said of a day near the present; the declaration.
+    /// Changes some days near the present. Returns the id and the new declaration.
     pub(crate) fn edit(&mut self, now: i64) -> (&'static str, String) {
         for _ in 0..self.random.between(1, 3) {
             let day = instant(now + self.random.between(-2, 5) * DAY);

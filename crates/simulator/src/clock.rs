@@ -1,15 +1,15 @@
-//! Time that passes only when the world says so.
+//! The virtual clock: time passes only when the simulation says so.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use jiff::Timestamp;
 use server::Clock;
 
-/// The wall clock of the node, and the time that really passes. Both in milliseconds.
+/// The node's wall clock, and the time that really passes. Both in milliseconds.
 #[derive(Debug)]
 pub(crate) struct Time {
     elapsed: AtomicI64,
-    /// What someone has set the wall clock forward or back by.
+    /// By how much someone has set the wall clock forward or back.
     offset: AtomicI64,
 }
 
@@ -18,12 +18,12 @@ impl Time {
         Time { elapsed: AtomicI64::new(start), offset: AtomicI64::new(0) }
     }
 
-    /// What really passes: it never goes back.
+    /// The time that really passes: it never goes back.
     pub(crate) fn elapsed(&self) -> i64 {
         self.elapsed.load(Ordering::Relaxed)
     }
 
-    /// What the node's clock shows.
+    /// The time that the node's clock shows.
     pub(crate) fn wall(&self) -> i64 {
         self.elapsed() + self.offset.load(Ordering::Relaxed)
     }

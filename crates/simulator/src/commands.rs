@@ -1,4 +1,4 @@
-//! What people and programs ask for, at any time and in any state.
+//! Random commands of people and programs, at any time and in any state.
 
 use std::sync::Arc;
 
@@ -18,16 +18,16 @@ use crate::random::Random;
 use crate::watch::WorkflowRow;
 use crate::world::{self, Rhythm};
 
-/// Workflows that people have declared.
+/// The workflows that people have declared.
 fn known(model: &Model) -> impl Iterator<Item = &WorkflowRow> {
     model.workflows.values().filter(|row| row.name != engine::notices::NAME)
 }
 
-/// Someone who asks for things.
+/// Someone who gives commands.
 pub(crate) struct People {
     random: Random,
     rhythm: Rhythm,
-    /// At most so many schedules besides those of triggers.
+    /// How many schedules may exist besides those of triggers.
     most: usize,
     asked: u64,
 }
@@ -37,7 +37,7 @@ impl People {
         People { random, rhythm, most, asked: 0 }
     }
 
-    /// A workflow, new or in a new version.
+    /// Saves a workflow, new or in a new version.
     pub(crate) fn save(&mut self, model: &Model, name: &str, now: i64) -> Option<Command> {
         let rules = &model.rules;
         let zones = rules.zones();
@@ -53,7 +53,8 @@ impl People {
                 _ => world::definition(&mut self.random, name, self.rhythm, now),
             };
             let definition = read(&source, &context);
-            // Jumps by chance may go in circles that nothing leads into.
+            // Random jumps may form a circle that nothing leads into: such a definition is
+            // generated again.
             let is_nowhere = |flaws: &[Flaw]| flaws.iter().all(|flaw| flaw.code == "unreachable");
             if place.is_none() || !definition.as_ref().is_err_and(|flaws| is_nowhere(flaws)) {
                 break (source, definition);
@@ -80,7 +81,7 @@ impl People {
         Some(Command::CreateSchedules(vec![NewSchedule { workflow, trigger: None, declared }]))
     }
 
-    /// Something, if it makes sense at present.
+    /// A random command, if one makes sense at present.
     pub(crate) fn ask(&mut self, model: &Model, now: i64) -> Option<Command> {
         if model.has_handlers() && self.random.chance(500) {
             let run = self.new_run();
@@ -133,7 +134,7 @@ impl People {
         NewRun { id, payload, by: "someone".to_owned(), trace: None, if_busy: Default::default() }
     }
 
-    /// Mostly what the status allows, sometimes not.
+    /// Mostly a verb that the status allows, sometimes another.
     fn control(&mut self, kept: &Kept) -> Command {
         let id = ScheduleId(kept.row.id);
         let resume = Verb::Resume { catch_up: self.random.chance(300) };
@@ -178,7 +179,7 @@ impl People {
         let action = match self.random.below(4) {
             0 => OverrideAction::Skip,
             1 => OverrideAction::Payload(RawValue::NULL.to_owned()),
-            // Onto another one.
+            // Moves it onto the time of another occurrence.
             2 => OverrideAction::Move(coming.get(self.random.below(coming.len()))?.effective),
             _ => {
                 let to = now + self.random.spread(1_000, 86_400_000);
@@ -228,7 +229,7 @@ impl People {
         let unknown = |active: &&Active| matches!(active.doing, Doing::Unknown { .. });
         let step = row.position.active.iter().find(unknown)?.step;
         Some(match &row.detail {
-            // Several steps may be unknown: a person says which is meant.
+            // Several steps may have an unknown outcome, so the command names the step.
             Some(detail) => {
                 let step = detail.definition.steps[step as usize].id.clone();
                 Command::ResolveStep { id, step, resolution, by: "ada".to_owned() }

@@ -1,4 +1,5 @@
-//! A store that fails as stores do: before the commit, after it, slowly, and with the node.
+//! A store that fails as real stores do: before the commit, after it, slowly, and together with the
+//! node.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,7 +25,7 @@ use crate::random::Random;
 use crate::sabotage::Tampering;
 use crate::watch::{Changes, Watch};
 
-/// How often things go wrong, in a thousand commits.
+/// How often commits fail, per thousand.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rates {
     pub(crate) unavailable: u32,
@@ -47,7 +48,7 @@ impl Rates {
     }
 }
 
-/// What was asked of the store, as the driver and the hub meant it.
+/// What the driver or the hub asked of the store, before a planted bug changed it.
 #[derive(Debug)]
 pub(crate) enum Asked {
     Turn {
@@ -56,35 +57,34 @@ pub(crate) enum Asked {
     Command(Box<Command>),
     Join,
     PutCalendar,
-    /// What is left to be recomputed.
+    /// The schedules that must be recomputed.
     Outdated,
-    /// With how long history is kept.
+    /// With the retention of history.
     Expire {
         keep: i64,
     },
 }
 
-/// What is known of a request.
+/// What is known about a request.
 #[derive(Debug)]
 pub(crate) struct Record {
     pub(crate) asked: Asked,
-    /// What the clock showed.
+    /// The time the node's clock showed.
     pub(crate) now: i64,
-    /// Whether it may have changed something.
+    /// Whether the request reached the store, and so may have changed something.
     pub(crate) reached: bool,
-    /// What the answer says, if it arrived.
+    /// The relevant part of the answer, if it arrived.
     pub(crate) told: Option<Told>,
-    /// What is changed in the file.
+    /// What changed in the file.
     pub(crate) changes: Result<Changes, String>,
-    /// What went wrong.
     pub(crate) failure: Option<String>,
 }
 
-/// What is of interest in an answer.
+/// The relevant part of an answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Told {
     Nothing,
-    /// Reports that were refused.
+    /// How many reports were refused.
     Refused(usize),
     /// Whether there is more to remove.
     More(bool),
@@ -102,14 +102,14 @@ struct State {
     rates: Rates,
     records: Vec<Record>,
     crashed: bool,
-    /// Whether commands are answered only at the second look.
+    /// Whether the answer to a command is pending at the first poll.
     is_late: bool,
     watch: Watch,
 }
 
-/// Removed in one go at most: few, so that there are commits in between.
+/// At most this many rows are removed in one commit: few, so that other commits come in between.
 const EXPIRED: usize = 10;
-/// Commits of several that belong together fail so much more often.
+/// How much more often commits fail that belong to a series.
 const SEAM: u32 = 5;
 
 /// What goes wrong with one commit.
@@ -131,7 +131,7 @@ impl Desk {
         Desk { time, state, tampering }
     }
 
-    /// Looks at the file with other eyes than the store's.
+    /// Reads the file through a connection of its own, not the store's.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&Watch) -> T) -> T {
         look(&self.state().watch)
     }
@@ -140,7 +140,7 @@ impl Desk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on the answer to a command comes only when it is asked for a second time, or again at once.
+    /// From now on the answer to a command comes at the second poll, or at the first again.
     pub(crate) fn answer_late(&self, is_late: bool) {
         self.state().is_late = is_late;
     }
@@ -157,7 +157,7 @@ impl Desk {
         std::mem::take(&mut self.state().records)
     }
 
-    /// Whether the node has died since the last time.
+    /// Whether the node has crashed since the last call.
     pub(crate) fn take_crash(&self) -> bool {
         std::mem::take(&mut self.state().crashed)
     }
@@ -186,7 +186,7 @@ impl Desk {
         }
     }
 
-    /// Carries out a commit, or not, and answers, or not.
+    /// Makes a commit or loses it, and returns the answer or loses it.
     fn commit<T>(
         &self,
         asked: Asked,
@@ -200,7 +200,7 @@ impl Desk {
         let result = match (fault, result) {
             (Fault::None, result) => result,
             (Fault::Unavailable, _) => Err(Failure::Unavailable("simulated".to_owned())),
-            // A refusal is known before the commit: it cannot be lost with the commit's outcome.
+            // A refusal is known before the commit, so it cannot be lost with the commit's outcome.
             (Fault::LostAfter, Err(failure)) => Err(failure),
             (Fault::CrashBefore | Fault::CrashAfter, _) => {
                 self.state().crashed = true;
@@ -226,13 +226,13 @@ fn lost(wher: &str) -> Failure {
     Failure::Unknown(format!("simulated: lost {wher}"))
 }
 
-/// The real store behind the desk.
+/// The real store behind the faults.
 pub(crate) struct FaultyStore {
     pub(crate) real: Arc<dyn Store>,
     pub(crate) desk: Arc<Desk>,
 }
 
-/// The inline store has answered before it returns.
+/// The answer of the inline store, which is ready at once.
 pub(crate) fn answer<T>(answered: Answered<'_, T>) -> Result<T, Failure> {
     let not_ready = || Err(Failure::Unavailable("the answer is not there at once".to_owned()));
     answered.now_or_never().unwrap_or_else(not_ready)

@@ -1,20 +1,20 @@
 //! The real driver, engine and store in a hostile world under a virtual clock. Development only.
 //!
-//! [`simulate`] lives through one world: everything in it follows from its seed, so that what fails
-//! once fails again. After each commit the stored rows are held against a model that was
-//! written from the specification.
+//! [`simulate`] runs one world. Everything in it follows from its seed, so that a failure can be
+//! repeated. After each commit the stored rows are compared with a model that was written from the
+//! specification.
 //!
 //! | part | where |
 //! |---|---|
-//! | what is declared and asked for | `world`, `commands`, `calendars` |
-//! | duties in the background | `upkeep` |
+//! | declarations and commands | `world`, `commands`, `calendars` |
+//! | background duties | `upkeep` |
 //! | work that hangs, fails, and answers twice | `work` |
 //! | commits that fail, crashes, clocks that jump | `faults`, `trouble` |
-//! | random processes, and what must have become of them | `process` |
+//! | random processes, and a reference for their outcome | `process` |
 //! | topics, producers, consumers, and what they do to the outside world | `handlers` |
-//! | runs that end in the decision that starts them, by the thousand | `bursts` |
-//! | what must be | `model` |
-//! | planted bugs, to see that they are found | `sabotage` |
+//! | thousands of runs that end in the decision that starts them | `bursts` |
+//! | the model | `model` |
+//! | planted bugs, which the checkers must find | `sabotage` |
 #![forbid(unsafe_code)]
 
 mod bursts;

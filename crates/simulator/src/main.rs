@@ -1,4 +1,4 @@
-//! `simulate`: worlds one after the other, until one fails.
+//! `simulate`: runs worlds one after the other, until one fails.
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "progress and findings are this program's output")]
 
@@ -11,19 +11,19 @@ use simulator::{Failed, Options, Summary, burst, simulate};
 #[derive(Parser)]
 #[command(name = "simulate", about = "Lives through simulated worlds until one fails")]
 struct Arguments {
-    /// This world alone, or the first of several
+    /// The seed of the only world, or of the first of several
     #[arg(long)]
     seed: Option<u64>,
-    /// So many worlds
+    /// How many worlds to run
     #[arg(long)]
     seeds: Option<u64>,
-    /// For so long
+    /// For how many minutes to run worlds
     #[arg(long)]
     minutes: Option<u64>,
-    /// A year of a hundred schedules instead of small worlds
+    /// Run a year of a hundred schedules instead of small worlds
     #[arg(long)]
     year: bool,
-    /// Worlds in which thousands of runs end in the decision that starts them
+    /// Run worlds in which thousands of runs end in the decision that starts them
     #[arg(long, conflicts_with = "year")]
     bursts: bool,
 }

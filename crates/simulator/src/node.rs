@@ -22,15 +22,16 @@ use crate::sabotage::Tampering;
 use crate::watch::Watch;
 use crate::work::Work;
 
-/// The name of the one node.
 const NAME: &str = "simulated";
-/// Attempts at a time: few, so that places are scarce.
+/// How many attempts it performs at a time: few, so that capacity is scarce.
 pub(crate) const CAPACITY: usize = 6;
-/// Next times computed again in one commit: few, so that there are commits in between.
+/// How many next times are recomputed in one commit: few, so that there are other commits in
+/// between.
 const NEXT_TIMES: NextTimes = NextTimes { batch: 2 };
-/// A command whose caller is gone is begun at the first look, committed, and answered at the second.
+/// How often a command whose caller is gone is polled: it begins and commits at the first poll, and
+/// is answered at the second.
 const LOOKS: usize = 8;
-/// A duty that lets others go first more often never ends.
+/// A background duty that yields more often than this never ends.
 const TURNS: usize = 1_000_000;
 
 /// What outlives the node.
@@ -43,16 +44,16 @@ pub(crate) struct Machine {
     pub(crate) work: Arc<Work>,
 }
 
-/// One life.
+/// A node from when it joins until it dies or leaves.
 pub(crate) struct Node {
     pub(crate) driver: Driver,
     pub(crate) hub: Arc<Hub>,
     signals: UnboundedReceiver<DriverSignal>,
     is_signalled: bool,
-    /// Where commands go on whose callers are gone. Whatever is left of them dies with the node.
+    /// Runs commands whose callers are gone. What is left of them dies with the node.
     tasks: Runtime,
     desk: Arc<Desk>,
-    /// A hub without a driver, for those who plant the bug that nobody learns of such commands.
+    /// A hub without a driver, for the planted bug that the driver does not learn of such commands.
     deaf: Hub,
 }
 
@@ -72,7 +73,7 @@ impl Machine {
         Ok(Machine { path, zones, store: Some(store), time, desk, work })
     }
 
-    /// The store, opened if it is not.
+    /// The store, opened if it is not open.
     pub(crate) fn store(&mut self) -> Result<Arc<dyn Store>, Failure> {
         if let Some(store) = &self.store {
             return Ok(store.clone());
@@ -86,7 +87,7 @@ impl Machine {
         self.store = None;
     }
 
-    /// A new life begins.
+    /// Starts and joins the node.
     pub(crate) fn join(&mut self) -> Result<Node, Failure> {
         let real = self.store()?;
         let store: Arc<dyn Store> = Arc::new(FaultyStore { real, desk: self.desk.clone() });
@@ -101,7 +102,7 @@ impl Machine {
         Ok(Node { driver, hub, signals, is_signalled: false, tasks, desk: self.desk.clone(), deaf })
     }
 
-    /// The node goes in good order.
+    /// The node leaves in good order.
     pub(crate) fn leave(&mut self, node: i64) -> Result<(), Failure> {
         answer(self.store()?.has_settled(NAME))?;
         answer(self.store()?.leave(NodeId(node)))
@@ -136,11 +137,11 @@ impl Node {
         commanded.unwrap_or_else(|| Err(not_at_once())).map(drop)
     }
 
-    /// Somebody asks for something, and is gone before the answer comes. What they have asked for goes on.
+    /// Gives a command whose caller is gone before the answer comes. The command goes on.
     pub(crate) fn command_and_leave(&self, command: Command, key: &str) {
         let idempotency = Some(Idempotency { key: key.to_owned(), fingerprint: [0; 32] });
         if self.desk.tampering.loses_gone_callers() {
-            // It is committed, and the driver does not learn what follows from it.
+            // The command is committed, but the driver does not learn of its effects.
             drop(self.deaf.carry_out(command, idempotency, None).now_or_never());
             return;
         }
@@ -154,7 +155,7 @@ impl Node {
         self.desk.answer_late(false);
     }
 
-    /// Hands the driver what the hub has told it meanwhile.
+    /// Hands the driver the signals that the hub has sent meanwhile.
     pub(crate) fn take_signals(&mut self) {
         while let Ok(signal) = self.signals.try_recv() {
             self.driver.take_signal(signal);
@@ -162,14 +163,15 @@ impl Node {
         }
     }
 
-    /// Whether it was told anything since the last time.
+    /// Whether any signal has come since the last call.
     pub(crate) fn was_signalled(&mut self) -> bool {
         self.take_signals();
         std::mem::take(&mut self.is_signalled)
     }
 }
 
-/// The store answers at once; whoever lets others go first goes on at once.
+/// Polls a duty until it is done: the store answers at once, so a duty that yields can go on at
+/// once.
 fn at_last<T>(duty: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let mut duty = std::pin::pin!(duty);
     let mut context = Context::from_waker(Waker::noop());

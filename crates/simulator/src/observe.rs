@@ -1,4 +1,4 @@
-//! What was asked and committed, told and held against the model.
+//! Records what was asked and committed, and checks it against the model.
 
 use engine::turn::Command;
 use store::{Failure, Finding};
@@ -9,11 +9,11 @@ use crate::model::{Cause, Checked, Reported, Violation, broken};
 use crate::simulation::{Simulation, unexpected};
 use crate::watch::Changes;
 
-/// So many in a thousand of those who ask for something are gone before they are answered.
+/// How many callers in a thousand are gone before they are answered.
 const GONE: u32 = 100;
 
 impl Simulation {
-    /// Somebody asks for something.
+    /// Somebody gives a command.
     pub(crate) fn command(&mut self, command: Option<Command>) -> Checked {
         let Some(command) = command else { return Ok(()) };
         self.summary.steps += 1;
@@ -24,7 +24,7 @@ impl Simulation {
             return self.command_done();
         }
         let mut answered = node.command(command.clone(), &key);
-        // Whoever does not know what became of it asks again.
+        // A caller that does not know the outcome asks again.
         for _ in 0..3 {
             self.observe()?;
             if self.machine.desk.take_crash() {
@@ -39,7 +39,7 @@ impl Simulation {
         self.command_done()
     }
 
-    /// A command that is not given twice, whatever becomes of it; whether an answer has come.
+    /// Gives a command once, whatever becomes of it. Returns whether an answer has come.
     pub(crate) fn command_once(&mut self, command: Command) -> Result<bool, Violation> {
         self.summary.steps += 1;
         let key = format!("command {} {}", self.step, self.summary.steps);
@@ -60,7 +60,8 @@ impl Simulation {
         self.see_work().map(drop)
     }
 
-    /// Holds what was begun and done outside against the model; whether anything was begun.
+    /// Checks the attempts begun and the deeds done outside against the model. Returns whether any
+    /// attempt was begun.
     pub(crate) fn see_work(&mut self) -> Result<bool, Violation> {
         let begun = self.machine.work.begun();
         self.model.check_begun(&begun)?;
@@ -71,7 +72,7 @@ impl Simulation {
         Ok(!begun.is_empty())
     }
 
-    /// Holds what was committed against the model; whether anything was.
+    /// Checks what was committed against the model. Returns whether anything was.
     pub(crate) fn observe(&mut self) -> Result<bool, Violation> {
         let mut changed = false;
         for record in self.machine.desk.records() {
@@ -83,7 +84,7 @@ impl Simulation {
     fn observe_one(&mut self, record: Record) -> Result<bool, Violation> {
         let Record { asked, now, reached, told: answer, changes, failure } = record;
         let changes = changes.map_err(unexpected)?;
-        // A planted bug has changed something before this request came.
+        // A planted bug has changed the file before this request came.
         let is_planted = !reached && !changes.is_empty() && self.options.sabotage.is_some();
         if !reached && !changes.is_empty() && !is_planted {
             return broken("store", format!("nothing was committed, yet {changes:?}"));
@@ -136,14 +137,16 @@ impl Simulation {
     }
 }
 
-/// The simulator watches the store by triggers that fill a table, which are not part of its schema.
+/// Whether a finding is about the simulator's own triggers and table, by which it watches the
+/// store: they are not part of its schema.
 pub(crate) fn is_of_watch(finding: &Finding) -> bool {
     let own = ["trigger watch_", "table watched "];
     finding.code == "schema" && own.iter().any(|own| finding.message.starts_with(own))
 }
 
-/// Whether it misses records of the past. In these worlds retentions change and clocks are set back, so that some records
-/// expire before others that they follow. The ledger and history that has to be there are checked against the model.
+/// Whether a finding is about missing history. In these worlds retentions change and clocks are set
+/// back, so some records expire before others that refer to them. The model checks the ledger and
+/// the history that must exist.
 fn is_of_history(finding: &Finding) -> bool {
     matches!(finding.code, "run-gone" | "run-without-occurrence" | "ledger-gap" | "parent-gone")
 }
@@ -175,7 +178,7 @@ fn reported(reports: &[store::Report]) -> Vec<Reported> {
     reports.iter().map(reported).collect()
 }
 
-/// Definitions are long, and not what one looks for.
+/// A short form of a command: definitions are long, and rarely what one looks for.
 fn brief(command: &Command) -> String {
     match command {
         Command::SaveWorkflow { source, publish, .. } => {

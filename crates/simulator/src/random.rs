@@ -1,4 +1,4 @@
-//! Chance that can be repeated: everything that happens in a world follows from its seed.
+//! Repeatable randomness: everything that happens in a world follows from its seed.
 
 /// A stream of numbers (splitmix64).
 #[derive(Clone, Debug)]
@@ -9,7 +9,8 @@ impl Random {
         Random(seed)
     }
 
-    /// A stream of its own, so that one part of the world does not shift the chances of another.
+    /// A stream of its own, so that one part of the world does not change the randomness of
+    /// another.
     pub(crate) fn fork(&mut self) -> Random {
         Random(self.next())
     }
@@ -32,14 +33,14 @@ impl Random {
         low + (self.next() % (high - low + 1).max(1) as u64) as i64
     }
 
-    /// Small more often than large: each order of magnitude is as likely as the others.
+    /// Small numbers more often than large ones: each order of magnitude is equally likely.
     pub(crate) fn spread(&mut self, low: i64, high: i64) -> i64 {
         let (bottom, top) = (low.max(1).ilog2(), high.max(1).ilog2());
         let magnitude = 1_i64 << self.between(i64::from(bottom), i64::from(top));
         self.between(magnitude, magnitude * 2 - 1).clamp(low, high)
     }
 
-    /// So many times in a thousand.
+    /// True this many times in a thousand.
     pub(crate) fn chance(&mut self, in_a_thousand: u32) -> bool {
         self.next() % 1000 < u64::from(in_a_thousand)
     }

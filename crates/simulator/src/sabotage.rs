@@ -1,5 +1,5 @@
-//! Planted bugs: each is a way in which the store, the driver or the engine could be wrong, and a
-//! checker that has to notice. Used by tests only.
+//! Planted bugs: each is a way in which the store, the driver or the engine could be wrong, with
+//! the checkers that must notice it. Used by tests only.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -16,24 +16,24 @@ use crate::bursts::planted as bursts;
 use crate::handlers::planted as handlers;
 use crate::process::planted;
 
-/// A bug.
+/// A planted bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sabotage {
-    /// A report is lost on its way.
+    /// A report is lost on its way to the store.
     DropReport,
     /// A turn is applied twice, and only the second answer arrives.
     TurnTwice,
-    /// What is to be performed is forgotten.
+    /// The effects of a turn are lost.
     LoseEffects,
     /// The clock is half an hour fast.
     FireEarly,
     /// Reports of old attempts are taken for current ones.
     AcceptOldTokens,
-    /// No place is ever free.
+    /// No capacity is ever free.
     IgnorePending,
-    /// The driver thinks that something is always due.
+    /// The driver believes that something is always due.
     NeverSleep,
-    /// The driver thinks that nothing is ever due.
+    /// The driver believes that nothing is ever due.
     Oversleep,
     /// A schedule's wakeup is lost.
     LoseWakeup,
@@ -45,9 +45,9 @@ pub enum Sabotage {
     FireAgain,
     /// A ledger row is lost.
     SwallowRow,
-    /// A schedule forgets what is active.
+    /// A schedule forgets its active occurrences.
     ForgetActive,
-    /// A schedule forgets what waits.
+    /// A schedule forgets its queued occurrences.
     ForgetQueued,
     /// The node's row is lost.
     LoseNode,
@@ -59,98 +59,98 @@ pub enum Sabotage {
     RetryAtOnce,
     /// A success counts twice.
     CountTwice,
-    /// The repeats are counted anew.
+    /// The count of repeats starts over.
     ForgetRepeats,
-    /// A suspended run goes on without a word.
+    /// A suspended run goes on although nobody resolved it.
     Unsuspend,
     /// A run that has ended runs again.
     RunAgain,
-    /// One of the schedules that use a calendar is not computed again.
+    /// One of the schedules that use a calendar is not recomputed.
     ForgetRecompute,
-    /// What was left to be computed again by a crash is forgotten.
+    /// The schedules that a crash left to be recomputed are forgotten.
     ForgetLeftovers,
-    /// History goes a day before its time.
+    /// History is removed a day before its time.
     ExpireEarly,
-    /// History stays a day longer.
+    /// History is kept a day longer.
     ExpireLate,
-    /// A run goes that has not ended.
+    /// A run is removed that has not ended.
     ExpireOpenRun,
-    /// A ledger row goes whose occurrence is not over.
+    /// A ledger row is removed whose occurrence is not over.
     ExpireOpenRow,
     /// A step begins before what it depends on has ended.
     BeginTooEarly,
-    /// What was done first is undone first.
+    /// The step that completed first is undone first.
     UndoInWrongOrder,
-    /// What was done stays done.
+    /// A step that must be undone is not.
     ForgetToUndo,
-    /// A timer is done at once.
+    /// A timer completes at once.
     EndTimerEarly,
-    /// A worker whose attempt was lost is taken for the one that has it now.
+    /// A worker whose claim was lost is taken for the one that has it now.
     AcceptOldClaims,
-    /// Whoever knows the number of an attempt is taken for the worker that has it.
+    /// Anyone who knows the token of an attempt is taken for the worker that claimed it.
     AcceptOtherClaimants,
     /// An action of a deadline happens again.
     AlertAgain,
-    /// A deadline is not watched any more.
+    /// A deadline is no longer watched.
     ForgetDeadline,
-    /// An item counts as begun, and is not.
+    /// An item counts as begun, but is not.
     LoseItem,
-    /// A run does not tell the one that waits for it.
+    /// A run does not report its end to the run that waits for it.
     LeaveParentWaiting,
-    /// A step that is to be done again stays done.
+    /// A step that must run again stays completed.
     StayDone,
-    /// What waits for workers is lost.
+    /// A queue entry is lost.
     LoseQueued,
-    /// What people are asked is lost.
+    /// An approval is lost.
     ForgetToAsk,
-    /// What became of earlier attempts is lost.
+    /// The records of earlier attempts are lost.
     ForgetAttempts,
-    /// What a failed run has reserved stays reserved.
+    /// Events that a failed run has reserved stay reserved.
     ForgetToGiveBack,
-    /// What is reserved is consumed before its run has succeeded.
+    /// Reserved events are consumed before their run has succeeded.
     ConsumeTooEarly,
-    /// What is consumed is pending again.
+    /// A consumed event becomes pending again.
     WorkOnItAgain,
     /// An event is lost.
     LoseEvent,
-    /// A topic counts an event too many.
+    /// A topic counts one event too many.
     CountWrongly,
-    /// What a producer publishes is there before it has succeeded.
+    /// Events that a producer publishes are stored before it has succeeded.
     PublishTooEarly,
     /// A workflow forgets that one of its handlers runs.
     HandleTwoAtOnce,
-    /// A consumer forgets why it is to look.
+    /// A consumer forgets why it must look.
     ForgetCause,
     /// A consumer wakes too early.
     WakeTooEarly,
     /// A consumer is not woken.
     Oversleeping,
-    /// A mutation of which nobody knows what became is done again.
+    /// A mutation with an unknown outcome is made again.
     MutateAgain,
-    /// What was mutated is forgotten when the last phase fails.
+    /// A mutation that was made is forgotten when the last phase fails.
     ForgetMutation,
-    /// A handler keeps something else than its run has given.
+    /// A handler keeps another state than its run returned.
     KeepSomethingElse,
-    /// A workflow goes on although nobody knows what became of a mutation.
+    /// A workflow goes on although a mutation's outcome is unknown.
     GoOnAnyway,
-    /// A run that has ended in the decision that started it is still open.
+    /// A run that ended in the decision that started it is still open.
     LeaveEndedOpen,
-    /// A run that has ended in the decision that started it is lost.
+    /// A run that ended in the decision that started it is lost.
     LoseEndedRun,
-    /// Of many that are due at once, those that a turn has left for the next are forgotten.
+    /// Of many wakeups due at once, those that a turn left for the next are forgotten.
     ForgetRestOfBurst,
-    /// An event that was there before somebody waited for it is taken, and pending still.
+    /// An event that existed before a step waited for it is taken, but stays pending.
     LeaveTakenPending,
-    /// A command is committed, and the driver does not learn of it because its caller is gone.
+    /// A command is committed, but the driver does not learn of it because its caller is gone.
     LoseGoneCallers,
-    /// A schedule forgets that it is in an incident: the next failure is told again.
+    /// A schedule forgets its open incident: the next failure is reported again.
     ForgetIncident,
-    /// An incident is over, and nothing has succeeded.
+    /// An incident ends although nothing has succeeded.
     EndIncident,
 }
 
 impl Sabotage {
-    /// Every bug.
+    /// Every planted bug.
     pub const ALL: [Sabotage; 64] = [
         Sabotage::DropReport,
         Sabotage::TurnTwice,
@@ -218,7 +218,7 @@ impl Sabotage {
         Sabotage::EndIncident,
     ];
 
-    /// The checkers of which one has to notice.
+    /// The checkers of which at least one must notice.
     pub fn found_by(self) -> &'static [&'static str] {
         match self {
             Sabotage::DropReport => &["reports"],
@@ -283,7 +283,7 @@ impl Sabotage {
         }
     }
 
-    /// What it does to the file between two commits.
+    /// What it changes in the file between two commits.
     fn sql(self) -> Option<&'static str> {
         Some(match self {
             Sabotage::LoseWakeup => {
@@ -353,23 +353,23 @@ impl Sabotage {
         })
     }
 
-    /// Whether it is about processes.
+    /// Whether it is a bug of processes.
     pub fn is_of_processes(self) -> bool {
         let of_claims = [Sabotage::AcceptOldClaims, Sabotage::AcceptOtherClaimants];
         of_claims.contains(&self) || planted::sql(self).is_some()
     }
 
-    /// Whether it is about topics and handlers.
+    /// Whether it is a bug of topics and handlers.
     pub fn is_of_handlers(self) -> bool {
         handlers::sql(self).is_some()
     }
 
-    /// Whether it is about runs that end in the decision that starts them.
+    /// Whether it is a bug of runs that end in the decision that starts them.
     pub fn is_of_bursts(self) -> bool {
         bursts::sql(self).is_some()
     }
 
-    /// Strikes, if there is something to strike; whether it has.
+    /// Changes the file, if there is something to change. Returns whether it did.
     pub(crate) fn strike(self, connection: &Connection, now: i64) -> rusqlite::Result<bool> {
         let Some(sql) = self.sql() else { return Ok(false) };
         let mut changed = 0;
@@ -384,17 +384,17 @@ impl Sabotage {
     }
 }
 
-/// Turns that go unharmed, so that there is something to spoil.
+/// The first turns are left alone, so that there is something to spoil.
 const WARM_UP: u64 = 20;
 
-/// What a sabotage does to requests and answers.
+/// What a planted bug does to requests and answers.
 #[derive(Default)]
 pub(crate) struct Tampering {
     pub(crate) sabotage: Option<Sabotage>,
     turns: AtomicU64,
-    /// Current tokens, for those who take old ones for them.
+    /// The current tokens of each run, for the bug that old ones are taken for them.
     pub(crate) tokens: Mutex<BTreeMap<i64, Vec<u32>>>,
-    /// Tokens of what workers have, by the run's id.
+    /// The tokens of claimed attempts, by the run's id.
     pub(crate) claims: Mutex<BTreeMap<String, Vec<(u32, Claimant)>>>,
 }
 
@@ -460,7 +460,7 @@ impl Tampering {
         request
     }
 
-    /// Whether what follows from commands is lost whose callers are gone.
+    /// Whether the effects of commands whose callers are gone are lost.
     pub(crate) fn loses_gone_callers(&self) -> bool {
         self.is(Sabotage::LoseGoneCallers)
     }
@@ -481,7 +481,7 @@ impl Tampering {
         (now, if self.is(Sabotage::ExpireLate) { keep + day } else { keep })
     }
 
-    /// What goes besides what has expired.
+    /// Removes rows besides those that have expired.
     pub(crate) fn expired(&self, connection: &Connection) -> Result<(), Failure> {
         let sql = if self.is(Sabotage::ExpireOpenRun) {
             "DELETE FROM runs WHERE key = (SELECT min(key) FROM runs WHERE status < 4)"

@@ -1,4 +1,5 @@
-//! One world from its seed: events in order of time, faults in between, checks after every step.
+//! Runs one world from its seed: events in order of time, faults in between, checks after every
+//! step.
 
 use std::sync::Arc;
 
@@ -24,34 +25,33 @@ use crate::world::Rhythm;
 const BEGINNING: i64 = 1_767_225_600_000;
 pub(crate) const HOUR: i64 = 3_600_000;
 const DAY: i64 = 24 * HOUR;
-/// Later than this after its alarm, the node was not awake.
+/// If the node wakes later than this after its alarm, it was not awake.
 const ASLEEP: i64 = 5_000;
-/// The clock was set back from this difference on.
+/// From this difference on the clock was set back.
 const SET_BACK: i64 = 1_000;
 /// Long enough after the last fault for every run to end by its timeout.
 const CALM: i64 = 3 * HOUR;
-/// More turns at one instant, and something goes in circles.
+/// More turns than this at one instant mean an endless loop.
 const TURNS_AT_ONCE: u32 = 50;
 
-/// So many in a thousand wishes are about a calendar.
+/// How many commands in a thousand are about a calendar.
 const EDITS: u32 = 60;
 
-/// What kind of world.
+/// The kind of world.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// How long it lasts.
+    /// How many days it lasts.
     pub days: i64,
     /// How many schedules it begins with at most.
     pub schedules: usize,
     /// How many of its workflows are processes.
     pub processes: usize,
-    /// How many have topics, producers and consumers.
+    /// How many of its workflows have topics, producers and consumers.
     pub handlers: usize,
-    /// How often they are due.
+    /// How often its schedules are due.
     pub rhythm: Rhythm,
-    /// Steps between two looks of the store at itself.
+    /// How many steps pass between two checks of the store by itself.
     pub check_every: u64,
-    /// A planted bug.
     pub sabotage: Option<Sabotage>,
 }
 
@@ -84,7 +84,7 @@ impl Options {
     }
 }
 
-/// What a world came to.
+/// Totals of a world.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Summary {
     /// Occurrences that were decided.
@@ -99,16 +99,15 @@ pub struct Summary {
     pub days: i64,
 }
 
-/// A world in which something was not as it must be.
+/// A world in which a checker found a violation.
 #[derive(Debug)]
 pub struct Failed {
-    /// What was wrong.
     pub violation: Violation,
-    /// At which step.
+    /// The step at which it was found.
     pub step: u64,
     /// The last events.
     pub trace: String,
-    /// Everything as it stood.
+    /// The whole state at that step, as text.
     pub state: String,
 }
 
@@ -121,12 +120,12 @@ pub(crate) struct Simulation {
     pub(crate) model: Model,
     pub(crate) calendars: Calendars,
     pub(crate) outside: Outside,
-    /// How long history is kept where nothing is said.
+    /// How long history is kept if a schedule or workflow does not say.
     pub(crate) keep: i64,
     pub(crate) trace: Trace,
     pub(crate) step: u64,
     pub(crate) summary: Summary,
-    /// When people and trouble come next, in time that really passes.
+    /// When the next command and the next trouble come, in time that really passes.
     pub(crate) next_command: i64,
     pub(crate) next_trouble: i64,
     pub(crate) next_upkeep: i64,
@@ -137,7 +136,7 @@ pub(crate) struct Simulation {
     _folder: TempDir,
 }
 
-/// Lives through one world.
+/// Simulates one world.
 pub fn simulate(seed: u64, options: Options) -> Result<Summary, Box<Failed>> {
     let mut simulation = match Simulation::new(seed, options) {
         Ok(simulation) => simulation,
@@ -161,7 +160,7 @@ pub(crate) fn unexpected(error: impl std::fmt::Display) -> Violation {
     Violation { checker: "store", message: error.to_string() }
 }
 
-/// In memory if the host has a folder for it.
+/// A temporary folder, in memory if the host has one there.
 pub(crate) fn folder() -> std::io::Result<TempDir> {
     let memory = std::path::Path::new("/dev/shm");
     if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }
@@ -239,7 +238,7 @@ impl Simulation {
         self.calm_down()
     }
 
-    /// Workflows and schedules to begin with.
+    /// Creates the first workflows and schedules.
     fn settle_in(&mut self) -> Checked {
         self.join()?;
         self.declare_calendars()?;
@@ -267,7 +266,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Faults stop; everything that was left must end.
+    /// Stops the faults; everything that was left must then end.
     fn calm_down(&mut self) -> Checked {
         self.machine.desk.set_rates(Rates::default());
         self.machine.work.behave(Manners::CALM);
@@ -279,7 +278,8 @@ impl Simulation {
         while self.machine.time.elapsed() < end {
             let command = self.people.resolve(&self.model);
             self.command(command)?;
-            // Whoever resumes something that fails again at once takes their time.
+            // Resuming something that fails again at once must not fill the time: it is done once a
+            // minute.
             if self.machine.time.elapsed() >= patience {
                 patience = self.machine.time.elapsed() + 60_000;
                 self.command(people::resume(&self.model))?;
@@ -330,7 +330,7 @@ impl Simulation {
         time.pass(next - time.elapsed());
     }
 
-    /// What has come in the meantime, apart from wakeups.
+    /// Does everything that has come due, apart from wakeups.
     fn happen(&mut self) -> Checked {
         let elapsed = self.machine.time.elapsed();
         if self.next_upkeep <= elapsed {
@@ -361,8 +361,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// The same rule as the driver's, from the specification: what was due while nobody was awake was
-    /// missed, and a clock set forward is sleep.
+    /// The driver's rule, written from the specification: what was due while no node was awake was
+    /// missed, and a clock set forward counts as sleep.
     pub(crate) fn wake_up(&mut self, alarm: Option<i64>) {
         let now = self.now();
         if alarm.is_some_and(|alarm| now - alarm > ASLEEP) {
@@ -386,7 +386,8 @@ impl Simulation {
         }
         let taken = node.turn();
         let (has_more, going_on) = (node.driver.has_more(), node.driver.going_on());
-        // A careful node looks at each thing once, whether or not that changes anything.
+        // A node that decides one thing at a time looks at each thing once, whether or not that
+        // changes anything.
         let has_more = has_more && !node.driver.is_alone();
         let changed = self.observe()?;
         if going_on > CAPACITY {
@@ -412,7 +413,7 @@ impl Simulation {
             return broken("busy", format!("{} turns at one instant", self.turns_at_once));
         }
         if changed && self.turns_at_once > 2 {
-            // Answers that come at once keep it busy for good reasons.
+            // Answers that come at once are a good reason to be busy.
             self.turns_at_once = 2;
         }
         Ok(())
@@ -445,8 +446,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// Faults that hit the node three times while it decides over the same thing make that look deadly, and it is set
-    /// aside: somebody brings it back, as `punctual doctor --repair` does.
+    /// If faults hit the node three times while it decides the same thing, that is taken for the
+    /// cause and set aside. This takes it back, as `punctual doctor --repair` does.
     fn bring_back(&mut self) -> Checked {
         let now = instant(self.now());
         let store = self.machine.store().map_err(unexpected)?;
@@ -478,7 +479,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Those who plant bugs in what is said of attempts know which are current.
+    /// Gives the current claims to the planted bugs that need them.
     pub(crate) fn show_claims(&self) {
         let of_claims = [Sabotage::AcceptOldClaims, Sabotage::AcceptOtherClaimants];
         if self.options.sabotage.is_some_and(|sabotage| of_claims.contains(&sabotage))

@@ -1,13 +1,13 @@
-//! What has happened last, for whoever has to understand a failure.
+//! The last events, for whoever has to understand a failure.
 
 use std::collections::VecDeque;
 
 use crate::clock::instant;
 
-/// So many events are kept.
+/// How many events are kept.
 const KEPT: usize = 600;
 
-/// The last events.
+/// The last events of a world, with their step and time.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
     events: VecDeque<(u64, i64, String)>,

@@ -12,7 +12,7 @@ impl Simulation {
             2 => self.set_clock(1),
             3 => self.set_clock(-1),
             4 => {
-                // Not awake, as a laptop with its lid closed.
+                // The machine sleeps, like a laptop with its lid closed.
                 let nap = self.random.spread(1_000, 12 * HOUR);
                 self.machine.time.pass(nap);
                 self.note(format!("asleep for {} s", nap / 1_000));
@@ -22,7 +22,7 @@ impl Simulation {
         }
     }
 
-    /// Everything in memory is gone; the node comes back after a while.
+    /// Everything in memory is lost; the node comes back after a while.
     pub(crate) fn crash(&mut self) -> Checked {
         self.summary.crashes += 1;
         self.node = None;
@@ -41,7 +41,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// The node goes in good order, and what it was doing is handed back.
+    /// The node leaves in good order, and hands back its attempts.
     fn restart(&mut self) -> Checked {
         let node = self.node_id();
         self.node = None;

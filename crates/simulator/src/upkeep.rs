@@ -1,4 +1,4 @@
-//! The node's duties in the background, and calendars that change: several commits that belong together.
+//! The node's background duties, and calendars that change: series of commits that belong together.
 
 use jiff::SignedDuration;
 use store::Failure;
@@ -6,11 +6,11 @@ use store::Failure;
 use crate::model::{Checked, broken};
 use crate::simulation::{HOUR, Simulation};
 
-/// So often, as the server does.
+/// How often the duties run, as in the server.
 const EVERY: i64 = HOUR;
 
 impl Simulation {
-    /// The calendars to begin with.
+    /// Declares the first calendars.
     pub(crate) fn declare_calendars(&mut self) -> Checked {
         for (id, spec) in self.calendars.all() {
             self.put_calendar(id, &spec)?;
@@ -33,7 +33,7 @@ impl Simulation {
         self.duty_done(put.is_ok())
     }
 
-    /// What was left to be computed again is, and what is old goes.
+    /// Recomputes the schedules that were left, and removes old history.
     pub(crate) fn upkeep(&mut self) -> Checked {
         self.next_upkeep = self.machine.time.elapsed() + EVERY;
         let Some(node) = &self.node else { return Ok(()) };
@@ -51,7 +51,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Next times have been computed again, or not all of them.
+    /// Checks the result of recomputing, if it was completed.
     fn duty_done(&mut self, is_done: bool) -> Checked {
         self.observe()?;
         if self.machine.desk.take_crash() {

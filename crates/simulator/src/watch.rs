@@ -1,4 +1,5 @@
-//! What each commit has changed, read from the file itself: triggers note the rows, whoever wrote them.
+//! Reads from the database file what each commit has changed: triggers note every changed row,
+//! whoever wrote it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,10 +17,10 @@ use crate::process::rows::Definitions;
 
 type Read<T> = rusqlite::Result<T>;
 
-/// More notes than this are cleared away.
+/// When there are more notes than this, they are deleted.
 const NOTES: i64 = 20_000;
 
-/// Tables, the number each is noted by, and the columns that name a row.
+/// The watched tables, the number each is noted by, and the columns that identify a row.
 const WATCHED: [(&str, i64, &str, &str); 12] = [
     ("workflows", 0, "id", "0"),
     ("schedules", 1, "id", "0"),
@@ -35,11 +36,11 @@ const WATCHED: [(&str, i64, &str, &str); 12] = [
     ("incidents", 10, "key", "0"),
 ];
 
-/// A second pair of eyes on the store's file.
+/// A second connection to the store's file, independent of the store.
 pub(crate) struct Watch {
     connection: Connection,
     seen: i64,
-    /// Notes up to this one are gone.
+    /// Notes up to this one were deleted.
     cleared: i64,
     definitions: Definitions,
     with_handlers: rows::Definitions,
@@ -49,15 +50,15 @@ pub(crate) struct Watch {
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) workflows: Vec<WorkflowRow>,
-    /// Nothing if it is gone.
+    /// `None` if the row is gone.
     pub(crate) schedules: Vec<(i64, Option<ScheduleRow>)>,
     pub(crate) runs: Vec<RunRow>,
-    /// Runs that are no more.
+    /// Runs that were removed.
     pub(crate) runs_gone: Vec<i64>,
     pub(crate) ledger: Vec<((i64, u64), Option<LedgerRow>)>,
     /// All overrides of the schedules whose overrides have changed.
     pub(crate) overrides: Vec<(i64, Vec<(i64, OverrideAction)>)>,
-    /// Nothing if it is gone.
+    /// `None` if the row is gone.
     pub(crate) incidents: Vec<(i64, Option<IncidentRow>)>,
     /// Topics, events and handlers.
     pub(crate) handled: Handled,
@@ -83,9 +84,9 @@ pub(crate) struct WorkflowRow {
     pub(crate) paused: bool,
     pub(crate) live: Option<u32>,
     pub(crate) concurrency: Option<u32>,
-    /// How long its history is kept, if it says so.
+    /// Its own retention, if it declares one.
     pub(crate) retention: Option<i64>,
-    /// The incident that is open.
+    /// The open incident.
     pub(crate) incident: Option<i64>,
 }
 
@@ -93,10 +94,10 @@ pub(crate) struct WorkflowRow {
 pub(crate) struct IncidentRow {
     pub(crate) workflow: i64,
     pub(crate) schedule: Option<i64>,
-    /// How many runs were started when it began.
+    /// How many runs were started to notify people when it began.
     pub(crate) told: usize,
     pub(crate) ending: Option<How>,
-    /// The same when it ended.
+    /// The same for its end.
     pub(crate) ended_told: usize,
 }
 
@@ -108,14 +109,14 @@ pub(crate) struct ScheduleRow {
     pub(crate) status: Status,
     pub(crate) declared: String,
     pub(crate) mark: i64,
-    /// Nominal and effective.
+    /// Nominal and effective time.
     pub(crate) next: Option<(i64, i64)>,
     pub(crate) n: u64,
     pub(crate) run_count: u64,
     pub(crate) current_repeat: u64,
     pub(crate) error_count: u64,
     pub(crate) live: Option<String>,
-    /// The incident that is open.
+    /// The open incident.
     pub(crate) incident: Option<i64>,
     pub(crate) updated_at: i64,
     pub(crate) recomputed_at: Option<i64>,
@@ -136,13 +137,13 @@ pub(crate) struct RunRow {
     pub(crate) started_at: Option<i64>,
     pub(crate) ended_at: Option<i64>,
     pub(crate) timeout: Option<i64>,
-    /// Where it is in its steps, as it is stored.
+    /// The run's position, as it is stored.
     pub(crate) position: Position,
-    /// Whether something of it could begin if there were a place.
+    /// Whether a part could begin if there were capacity.
     pub(crate) lacks_place: bool,
-    /// The run that has started it, and the attempt that waits for it.
+    /// The run that started it, and the attempt that waits for it.
     pub(crate) parent: Option<(i64, Option<u32>)>,
-    /// What else is stored of it, if it is a process.
+    /// The other rows of the run, if it is a process.
     pub(crate) detail: Option<Box<Detail>>,
     /// The producer or consumer whose run it is.
     pub(crate) handler: Option<String>,
@@ -178,7 +179,7 @@ pub(crate) fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize)
 }
 
 impl Watch {
-    /// The store has been opened once, so that its tables are there.
+    /// Begins to watch. The store was opened once before, so that its tables exist.
     pub(crate) fn begin(path: &Path) -> Read<Watch> {
         let connection = Connection::open(path)?;
         connection.pragma_update(None, "synchronous", "OFF")?;
@@ -209,7 +210,7 @@ impl Watch {
         &self.connection
     }
 
-    /// What has changed since the last look.
+    /// What has changed since the last call.
     pub(crate) fn changes(&mut self) -> Read<Changes> {
         let notes = self.notes()?;
         let mut changes = Changes::default();
@@ -230,7 +231,7 @@ impl Watch {
         Ok(changes)
     }
 
-    /// A run that is no more, of which something is left.
+    /// A removed run of which some rows are left.
     pub(crate) fn leftovers(&self) -> Read<Option<i64>> {
         let sql = "SELECT run FROM (SELECT run FROM steps UNION SELECT run FROM queue
                     UNION SELECT run FROM attempts UNION SELECT run FROM approvals UNION SELECT run FROM alerts
@@ -247,7 +248,8 @@ impl Watch {
         let notes: Vec<(i64, i64, i64)> = rows.collect::<Read<_>>()?;
         drop(statement);
         if !notes.is_empty() {
-            // Counting them would take longer than everything else: numbers are given in order.
+            // Counting the notes would take longer than everything else; their numbers are given in
+            // order.
             let sql = "SELECT max(seq) FROM watched";
             self.seen = self.connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
             if self.seen - self.cleared > NOTES {

@@ -1,4 +1,4 @@
-//! Work that takes its time, fails, hangs, and answers twice or too late.
+//! Simulated work that takes time, fails, hangs, and answers twice or too late.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use crate::handlers::phases::{self, Deed, Happens};
 use crate::process::generate::PREFIX;
 use crate::random::Random;
 
-/// How the work of one world goes, in a thousand.
+/// How the work of one world goes, per thousand attempts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manners {
     pub(crate) at_once: u32,
@@ -26,7 +26,7 @@ pub(crate) struct Manners {
     pub(crate) hangs: u32,
     pub(crate) answers_twice: u32,
     pub(crate) answers_late: u32,
-    /// The longest that work takes which does not hang.
+    /// The longest time that work takes if it does not hang.
     pub(crate) longest: i64,
 }
 
@@ -55,17 +55,17 @@ impl Manners {
     }
 }
 
-/// An attempt that was begun.
+/// An attempt that has begun.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Begun {
     pub(crate) run: i64,
     pub(crate) part: Part,
     pub(crate) token: u32,
-    /// Whether it may be done twice.
+    /// Whether it may be performed twice.
     pub(crate) idempotent: bool,
 }
 
-/// All that is being worked on.
+/// All attempts that are being performed.
 pub(crate) struct Work {
     time: Arc<Time>,
     state: Mutex<State>,
@@ -76,19 +76,19 @@ struct State {
     manners: Manners,
     /// Attempts that have not answered.
     going_on: BTreeSet<(i64, u32)>,
-    /// Attempts that this life of the node was given.
+    /// Attempts that the node was given since it last joined.
     performed: BTreeSet<(i64, u32)>,
-    /// Answers to come, by when.
+    /// Future answers, by time.
     answers: BTreeMap<(i64, u64), Report>,
     given: u64,
     begun: Vec<Begun>,
-    /// What was done to the outside world since somebody looked.
+    /// What was done to the outside world since the last call of `deeds`.
     deeds: Vec<Deed>,
-    /// What will be done when its attempt comes to its end.
+    /// What will be done when its attempt ends.
     to_come: BTreeMap<(i64, u32), Deed>,
     /// Runs whose mutation has happened.
     done: BTreeSet<i64>,
-    /// What was wrong with what an attempt was given.
+    /// What was wrong with the input of an attempt.
     wrong: Option<String>,
 }
 
@@ -137,17 +137,17 @@ impl Work {
         come.into_values().collect()
     }
 
-    /// What was begun since the last time.
+    /// The attempts begun since the last call.
     pub(crate) fn begun(&self) -> Vec<Begun> {
         std::mem::take(&mut self.state().begun)
     }
 
-    /// What was done to the outside world since the last time.
+    /// What was done to the outside world since the last call.
     pub(crate) fn deeds(&self) -> Vec<Deed> {
         std::mem::take(&mut self.state().deeds)
     }
 
-    /// What was wrong with what some attempt was given, if anything was.
+    /// What was wrong with the input of an attempt, if anything.
     pub(crate) fn wrong(&self) -> Option<String> {
         self.state().wrong.take()
     }
@@ -163,7 +163,7 @@ impl Work {
         self.state().performed.contains(&(run, token))
     }
 
-    /// The node is gone, and all it was doing with it.
+    /// The node is gone, with all its attempts.
     pub(crate) fn perish(&self) {
         let mut state = self.state();
         state.going_on.clear();
@@ -179,7 +179,7 @@ impl State {
         self.answers.insert((at, self.given), report);
     }
 
-    /// What was to be done with the end of this attempt is done.
+    /// Does what was to be done when this attempt ends.
     fn happens(&mut self, attempt: (i64, u32)) {
         if let Some(deed) = self.to_come.remove(&attempt) {
             self.done.insert(deed.run);
@@ -217,7 +217,7 @@ impl State {
         succeeded(self.random.between(0, 9))
     }
 
-    /// Answers that nobody should listen to any more.
+    /// Adds answers that must be refused: duplicates, and answers of old attempts.
     fn nuisances(&mut self, now: i64, report: &Report) {
         if self.random.chance(self.manners.answers_twice) {
             let at = now + self.random.spread(1, 60_000);
@@ -260,7 +260,8 @@ impl Dispatch for Work {
         state.nuisances(now, &report);
         if state.random.chance(hangs) {
             state.going_on.insert((run.0, token));
-            // The runner ends what takes too long; runs of other workflows have a timeout of their own.
+            // The runner ends attempts that take too long; runs of other workflows have a timeout
+            // of their own.
             let is_process = perform.definition.name.starts_with(PREFIX);
             let is_process = is_process || perform.definition.name.starts_with(WITH_HANDLERS);
             let is_process = is_process || perform.definition.name == notices::NAME;
@@ -290,7 +291,7 @@ impl Dispatch for Work {
         if state.random.chance(500) {
             state.to_come.remove(&(run.0, token));
         }
-        // Some end at once, some only after nobody waits for them any more.
+        // Some attempts end at once, some only after nobody waits for them any more.
         let at = now + state.random.spread(1, 40_000);
         let end = match state.random.chance(200) {
             true => AttemptEnd::Succeeded { output: RawValue::NULL.to_owned() },

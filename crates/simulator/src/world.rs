@@ -1,4 +1,4 @@
-//! What a world is made of: workflows and schedules of every kind, by chance.
+//! Random workflows and schedules of every kind.
 
 use language::schedule::{Declared, read_written};
 
@@ -20,7 +20,7 @@ const ROLLS: [&str; 6] =
     ["skip", "next", "previous", "nearest", "modified_next", "modified_previous"];
 const OVERLAPS: [&str; 6] = ["skip", "queue", "queue_all", "cancel", "allow", "error"];
 
-/// How often things are due.
+/// How often schedules are due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rhythm {
     /// Minutes to hours.
@@ -29,7 +29,7 @@ pub enum Rhythm {
     Slow,
 }
 
-/// A definition's text. The version counts up with each save.
+/// The text of a definition. The version counts up with each save.
 pub(crate) fn definition(random: &mut Random, name: &str, rhythm: Rhythm, now: i64) -> String {
     let mut text = format!("name: {name}\ntimeout: {}\n", random.pick(&["30s", "5m", "1h"]));
     if random.chance(400) {
@@ -65,7 +65,7 @@ pub(crate) fn definition(random: &mut Random, name: &str, rhythm: Rhythm, now: i
     text
 }
 
-/// Who is told of failures, in some definitions.
+/// Who is notified of failures, in some definitions.
 fn incidents(random: &mut Random) -> String {
     let mut text = String::new();
     for key in ["on_failure", "on_recovery"] {
@@ -82,20 +82,20 @@ fn incidents(random: &mut Random) -> String {
     text
 }
 
-/// A schedule as programs write it.
+/// A schedule as a program would write it.
 pub(crate) fn schedule(random: &mut Random, name: &str, rhythm: Rhythm, now: i64) -> Box<Declared> {
     let text = format!("{{\"name\": \"{name}\"{}}}", options(random, rhythm, now));
     match read_written(&text) {
         Ok(written) => written.declared,
         Err(mistakes) => {
-            // A mistake of the generator's: told by what it cannot create.
+            // A mistake in the generator: the schedule is not created.
             debug_assert!(false, "{text}: {mistakes:?}");
             Box::default()
         }
     }
 }
 
-/// The rule and everything beside it, each with a comma before: JSON, and YAML in one line as well.
+/// The rule and all options, each with a comma before: valid as JSON, and as YAML in one line.
 fn options(random: &mut Random, rhythm: Rhythm, now: i64) -> String {
     let mut text = rule(random, rhythm, now);
     text.push_str(&format!(", \"overlap\": \"{}\"", random.pick(&OVERLAPS)));

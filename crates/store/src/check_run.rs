@@ -1,4 +1,4 @@
-//! Whether a run that has not ended agrees with what is stored beside it, in every store alike.
+//! Whether an open run agrees with the rows stored beside it; the same check for every store.
 
 use std::collections::BTreeMap;
 
@@ -7,49 +7,51 @@ use engine::{RunId, RunKey};
 
 use crate::view::Finding;
 
-/// So many of one kind are told one by one.
+/// At most this many findings of one kind are listed one by one; the rest are counted.
 pub(crate) const TOLD: usize = 20;
 
-/// What a person can do about a version of a workflow that cannot be read.
+/// What a person can do about a revision of a workflow that cannot be read.
 pub(crate) const REPUBLISH: &str = "publish the definition of its workflow again (`punctual apply`); \
      for runs that began with this revision, restore a copy that has it";
 
-/// What is stored beside a run.
+/// The rows stored beside a run.
 pub(crate) struct Beside {
-    /// Whether it wakes when it should.
+    /// Whether the run wakes by the time its position asks for.
     pub(crate) wakes: bool,
-    /// Whether the nodes that perform something are those that its position names.
+    /// Whether the stored owners are the nodes that the run's position names.
     pub(crate) owners_agree: bool,
-    /// What waits for workers, and in which queue.
+    /// The parts that wait for workers, each with its queue.
     pub(crate) queue: Vec<(Part, String)>,
-    /// The steps by which people are asked.
+    /// The steps that have an open approval.
     pub(crate) approvals: Vec<u32>,
-    /// What waits for events.
+    /// The parts that wait for events.
     pub(crate) waits: Vec<Part>,
-    /// The runs that it has started and that have not ended, each with the attempt that it will tell of its end.
+    /// The open runs that this run started, each with the attempt it will report its end to.
     pub(crate) children: Vec<(RunKey, Option<u32>)>,
 }
 
-/// Something that does not agree.
+/// A disagreement between a run and the rows beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Breach {
     Wakeup,
     Owners,
-    /// It has begun, and nothing of it is going on: a person has to look.
+    /// The run has begun, and nothing will move it on: a person has to look.
     AtRest,
-    /// All of it waits for a place, and nobody will give it one.
+    /// Every part of the run waits for capacity, but the run is not marked so: no turn would pick
+    /// it.
     WithoutPlace,
     QueueOfNothing(Part),
     QueueMissing(Part, String),
     ApprovalOfNothing(u32),
-    /// What is asked is known to nobody any more: a person has to look.
+    /// The run waits for an approval whose row is gone: a person has to look.
     ApprovalMissing(u32),
     WaitOfNothing(Part),
-    /// It waits for an event, but would not be told of it: a person has to look.
+    /// The run waits for an event, but has no row by which the event would wake it: a person has to
+    /// look.
     WaitMissing(Part),
-    /// It waits for a run that has ended or is gone: a person has to look.
+    /// The run waits for a child run that has ended or is gone: a person has to look.
     ChildGone(Part, RunKey),
-    /// It waits for a run that would tell another attempt of its end.
+    /// The run waits for a child run that would report its end to another attempt.
     ChildOfOther(Part, RunKey, u32),
 }
 
@@ -130,7 +132,7 @@ impl Breach {
     }
 }
 
-/// Everything that does not agree.
+/// Every disagreement between the run and the rows beside it.
 pub(crate) fn breaches(run: &Run, beside: &Beside) -> Vec<Breach> {
     let mut found = Vec::new();
     if !beside.wakes {
@@ -196,8 +198,8 @@ fn breaches_of_waits(run: &Run, waits: &[Part]) -> Vec<Breach> {
     of_nothing.chain(missing.map(|part| Breach::WaitMissing(*part))).collect()
 }
 
-/// The step records that a run has to have and are gone: of the steps that were performed to their end. `recorded` are
-/// the steps that have one.
+/// The steps that were performed to their end but have no record. `recorded` are the steps that
+/// have one.
 pub(crate) fn lost_steps(run: &Run, recorded: &[u32]) -> Vec<u32> {
     let states = run.position.states.iter();
     let performed =
@@ -205,7 +207,7 @@ pub(crate) fn lost_steps(run: &Run, recorded: &[u32]) -> Vec<u32> {
     performed.map(|(step, _)| step).filter(|step| !recorded.contains(step)).collect()
 }
 
-/// What is said of step records that are gone.
+/// The findings for missing step records.
 pub(crate) fn steps_gone(found: &[(RunId, Vec<u32>)]) -> Vec<Finding> {
     let code = "steps-gone";
     let finding = |message| Finding { code, message, repaired: false };
@@ -220,7 +222,7 @@ pub(crate) fn steps_gone(found: &[(RunId, Vec<u32>)]) -> Vec<Finding> {
     told.chain(more(found.len(), code).map(finding)).collect()
 }
 
-/// What is said of breaches, by their kind.
+/// The findings for breaches, by kind.
 pub(crate) fn findings<'a>(
     found: impl Iterator<Item = (i64, &'a Breach)>,
     repair: bool,
@@ -245,7 +247,7 @@ pub(crate) fn findings<'a>(
     findings
 }
 
-/// What is said of those that are not told one by one.
+/// The line that counts the findings not listed one by one; `None` if all are listed.
 pub(crate) fn more(all: usize, code: &str) -> Option<String> {
     let more = all.checked_sub(TOLD).filter(|more| *more > 0)?;
     Some(format!("… and {more} more of the kind {code}"))

@@ -1,4 +1,5 @@
-//! Whether a schedule agrees with its declaration and with what is stored beside it, in every store alike.
+//! Whether a schedule agrees with its declaration and with the rows stored beside it; the same
+//! check for every store.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,22 +14,23 @@ use crate::stored::ms;
 use crate::view::Finding;
 use crate::words::words;
 
-/// A mark is never later than now. Clocks that were wrong for a while are no damage: so much is let pass.
+/// A mark is never later than now. A mark that is ahead by no more than this is tolerated: a clock
+/// that was wrong for a while is not damage.
 const AHEAD: SignedDuration = SignedDuration::from_hours(31 * 24);
 
-/// What is stored beside a schedule.
+/// The rows stored beside a schedule.
 #[derive(Debug, Default)]
 pub(crate) struct BesideSchedule {
-    /// Its next time may be of a calendar or zone database that has changed since.
+    /// Its next time may come from a calendar or zone database that has changed since.
     pub(crate) is_outdated: bool,
-    /// The number after the greatest one that its ledger or one of its runs has.
+    /// One more than the greatest occurrence number in its ledger or its runs.
     pub(crate) next_number: u64,
     /// The latest time of an occurrence that was decided, in milliseconds.
     pub(crate) decided_to: Option<i64>,
-    /// The runs that its progress names and that have not ended.
+    /// The open runs among those that its progress names.
     pub(crate) open: BTreeSet<RunKey>,
     pub(crate) overrides: Vec<Override>,
-    /// What it is found by.
+    /// The words by which search finds it.
     pub(crate) words: BTreeSet<String>,
 }
 
@@ -38,26 +40,27 @@ impl BesideSchedule {
     }
 }
 
-/// Something about a schedule that does not agree.
+/// A disagreement between a schedule, its declaration and the rows beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ScheduleBreach {
-    /// It waits for a run that has ended or is gone: it would skip or queue for ever.
+    /// The schedule waits for a run that has ended or is gone: it would skip or queue for ever.
     WaitsForNothing(RunKey),
-    /// It would give numbers of occurrences that others have.
+    /// The schedule would give occurrence numbers that are taken.
     NumberBehind,
-    /// It would decide again what is decided.
+    /// The schedule would decide occurrences again that it has decided.
     MarkBehind,
-    /// It would decide nothing until its mark, which is long after now and after everything that can have moved it.
+    /// The schedule would decide nothing until its mark, which is far ahead of now and of
+    /// everything that could have moved it there.
     MarkAhead,
-    /// It is active, has no next time, and nothing is going on.
+    /// The schedule is active, has no next time, and no run of it is open or queued.
     NoNextTime,
-    /// Its next time is not what its declaration says.
+    /// The next time is not the one that the declaration yields.
     OtherNextTime,
-    /// Whether it has overrides.
+    /// The stored flag that says whether the schedule has overrides is wrong.
     Overrides,
-    /// The words it is found by.
+    /// The stored search words are not those of the name.
     Words,
-    /// Its declaration cannot be read with the zones and calendars that there are: a person has to look.
+    /// The declaration cannot be read with the current zones and calendars: a person has to look.
     Undecidable(String),
 }
 
@@ -115,7 +118,7 @@ impl ScheduleBreach {
     }
 }
 
-/// Everything that does not agree. Afterwards the schedule is as it should be.
+/// Returns every breach, and mends the schedule in memory.
 pub(crate) fn breaches(
     schedule: &mut Schedule,
     beside: &BesideSchedule,
@@ -134,7 +137,8 @@ pub(crate) fn breaches(
     mend_active(schedule, beside, &mut found);
     mend_numbers(schedule, beside, &mut found);
     mend_mark_ahead(schedule, beside, now, &mut found);
-    // Resuming or reviving moves the mark to that moment, and computes the next time.
+    // Only active schedules: resuming or reviving one moves its mark to that moment and computes
+    // its next time anyway.
     if schedule.status == Status::Active {
         let key = schedule.spread_key();
         match schedule.declared.plan(rules, schedule.progress.anchor, &key) {
@@ -151,7 +155,7 @@ pub(crate) fn breaches(
     found
 }
 
-/// What has ended or is gone is not waited for.
+/// Removes runs that have ended or are gone from those the schedule waits for.
 fn mend_active(schedule: &mut Schedule, beside: &BesideSchedule, found: &mut Vec<ScheduleBreach>) {
     schedule.progress.active.retain(|active| match active.run() {
         Some(run) if !beside.open.contains(&run) => {
@@ -178,9 +182,10 @@ fn mend_numbers(schedule: &mut Schedule, beside: &BesideSchedule, found: &mut Ve
     }
 }
 
-/// A mark that is long after now was moved there by a clock that was ahead, and then something else tells of that
-/// time: an occurrence that was decided, an edit, a resume. A mark that nothing tells of is damage. It is set back to the
-/// latest time that something tells of, so that what came since is decided.
+/// Mends a mark that is far ahead of now. If a clock that was ahead moved it there, other records
+/// carry that time too: a decided occurrence, an edit, a resume. A mark without such a record is
+/// damage, and is set back to the latest recorded time, so that the occurrences since then are
+/// decided.
 fn mend_mark_ahead(
     schedule: &mut Schedule,
     beside: &BesideSchedule,
@@ -198,8 +203,8 @@ fn mend_mark_ahead(
         occurrences.chain(progress.queued.iter().map(|queued| queued.occurrence.due.effective));
     let told = occurrences.chain(beside.decided()).chain(progress.renewed_at);
     let latest = told.fold(schedule.created_at.max(progress.anchor), Timestamp::max);
-    // The ledger may have expired, and the last run is known all the same. It may be one by hand: with a ledger, it does
-    // not say how far the schedule has come.
+    // If the ledger has expired, the time of the last run still shows how far the schedule came. If
+    // it has not, the mark is not set to that time: the last run may have been started by hand.
     let or_run = progress.last_run_at.map_or(latest, |at| latest.max(at));
     if progress.mark.duration_since(now) > AHEAD && ms(progress.mark) > ms(or_run) {
         schedule.progress.mark = if beside.decided().is_some() { latest } else { or_run };
@@ -214,8 +219,9 @@ fn mend_mark_behind(
     found: &mut Vec<ScheduleBreach>,
 ) {
     let mark = schedule.progress.mark;
-    // What a backfill has decided may lie beyond the mark, without coming again: not if the times of the schedule are
-    // others since. While the schedule is not active nothing comes: it decides nothing before it is resumed.
+    // A backfill may have decided occurrences beyond the mark. That is a breach only if these times
+    // come again: they do not if the timing has changed since. A schedule that is not active
+    // decides nothing before it is resumed.
     let is_active = schedule.status == Status::Active;
     let follows_completion = schedule.follows_completion(plan);
     let comes_again = |decided: &Timestamp| {
@@ -246,7 +252,7 @@ fn mend_next(
         let next = schedule.next_after(plan, &beside.overrides, after);
         schedule.progress.next = next;
         if next.is_none() {
-            // Nothing comes any more: that is how it ends.
+            // No occurrence is left, so the schedule is done.
             schedule.status = Status::Done;
         }
         found.push(ScheduleBreach::NoNextTime);
@@ -260,7 +266,7 @@ fn mend_next(
     }
 }
 
-/// What is said of breaches, by their kind.
+/// The findings for breaches, by kind.
 pub(crate) fn findings(found: &[(i64, ScheduleBreach)], repair: bool) -> Vec<Finding> {
     let mut kinds: BTreeMap<&'static str, (usize, Vec<Finding>)> = BTreeMap::new();
     for (id, breach) in found {

@@ -1,14 +1,15 @@
-//! What has to hold of the tables that both stores have, said once.
+//! Invariants of the tables that both stores have.
 //!
-//! The statements are understood by SQLite and by PostgreSQL: `runs` has all runs in both, and those with a status
-//! below 4 have not ended. `$1` is now.
+//! The statements run on SQLite and on PostgreSQL: in both, `runs` has all runs, and those with a
+//! status below 4 have not ended. `$1` is now.
 
 use crate::failure::Failure;
 
-/// Whether a record of this instant has to be there still: it is younger than its schedule or its workflow keeps it, or
-/// else than [`KEPT_FOR`], the shortest time by which history was ever removed here, says; 30 days, as
-/// `server::upkeep` does it, before any was. A clock that was set back since does not bring back what was removed: the
-/// latest time by which that was done counts ([`EXPIRED_AT`]).
+/// A condition: a record of this instant must still be stored. It must if it is younger than the
+/// retention of its schedule or workflow, or else than [`KEPT_FOR`], the shortest time that history
+/// was ever kept here; before any was removed, that is 30 days, as in `server::upkeep`. A clock
+/// that was set back does not bring back removed rows, so now is at least the latest instant
+/// history was removed by ([`EXPIRED_AT`]).
 macro_rules! kept {
     ($at:literal) => {
         concat!(
@@ -25,10 +26,11 @@ pub(crate) use kept;
 
 /// The key in `meta` of the latest instant by which history was removed, in milliseconds.
 pub(crate) const EXPIRED_AT: &str = "history_expired_at";
-/// The key in `meta` of the shortest time that history without a `retention` was kept, in milliseconds.
+/// The key in `meta` of the shortest time that history without a `retention` was kept, in
+/// milliseconds.
 pub(crate) const KEPT_FOR: &str = "history_kept_for";
 
-/// Rows of a table that belong to a run that is gone.
+/// The invariant that no row of a table belongs to a run that is gone.
 macro_rules! of_no_run {
     ($wrap:ident, $invariant:ident, $table:literal, $code:literal) => {
         $invariant {
@@ -51,7 +53,7 @@ macro_rules! of_no_run {
 }
 pub(crate) use of_no_run;
 
-/// Rows of a table that belong to a schedule that is gone.
+/// The invariant that no row of a table belongs to a schedule that is gone.
 macro_rules! of_no_schedule {
     ($wrap:ident, $invariant:ident, $table:literal, $code:literal) => {
         $invariant {
@@ -75,7 +77,8 @@ macro_rules! of_no_schedule {
 }
 pub(crate) use of_no_schedule;
 
-/// Why no node joins: an index that keeps an occurrence from running twice is not there, or does not work.
+/// Why no node may join: a unique index that keeps an occurrence from running twice is missing or
+/// not valid.
 pub(crate) fn without_index(name: &str) -> Failure {
     Failure::Unusable {
         what: format!(
@@ -85,8 +88,8 @@ pub(crate) fn without_index(name: &str) -> Failure {
     }
 }
 
-/// The invariants, as `$invariant` of a store. `$wrap` makes a question of a statement with an id and a text for each
-/// breach.
+/// The invariants, each as `$invariant` of a store. `$wrap` makes a query out of a statement that
+/// selects an id and a text for each breach.
 macro_rules! shared_invariants {
     ($wrap:ident, $invariant:ident) => {
         [
@@ -187,7 +190,8 @@ macro_rules! shared_invariants {
                      LEFT JOIN workflows w ON w.id = s.workflow
                      WHERE l.run IS NOT NULL AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.key = l.run)
                        AND ",
-                    // Its first run ended after that; retries may have put off what is said of the occurrence.
+                    // The first run of the occurrence ended after this time. Retries may have
+                    // written the ledger row much later.
                     crate::check_shared::kept!("l.effective")
                 )),
                 message: "occurrence {text} of schedule {id} has started a run, and the run's record is \
@@ -202,7 +206,8 @@ macro_rules! shared_invariants {
                      WHERE r.n IS NOT NULL AND NOT EXISTS
                        (SELECT 1 FROM ledger l WHERE l.schedule = r.schedule AND l.n = r.n)
                        AND ",
-                    // Decided then or later, and perhaps long before the run was created: it may have waited.
+                    // The occurrence was decided at this time or later. The run may have been
+                    // created long after, if it was queued.
                     crate::check_shared::kept!("r.effective")
                 )),
                 message: "a run is of occurrence {text} of schedule {id}, which the ledger does not have: \
@@ -218,7 +223,8 @@ macro_rules! shared_invariants {
                      JOIN schedules s ON s.id = l.schedule JOIN progress p ON p.id = l.schedule
                      LEFT JOIN workflows w ON w.id = s.workflow
                      WHERE coalesce(l.following, p.n) > l.n + l.count AND ",
-                    // Those after it were decided later than that, and stay at least as long.
+                    // The occurrences after this one were decided later, and are kept at least as
+                    // long.
                     crate::check_shared::kept!("l.effective")
                 )),
                 message: "the ledger of schedule {id} has nothing between occurrence {text} and the next that \
@@ -266,7 +272,8 @@ macro_rules! shared_invariants {
             },
             $invariant {
                 code: "parent-gone",
-                // A parent that does not wait may have ended and expired since, by whatever retention it had.
+                // A parent that does not wait for the child may have ended and expired, by whatever
+                // retention it had.
                 breaches: $wrap!(
                     "SELECT r.key, r.parent FROM runs r WHERE r.status < 4 AND r.parent IS NOT NULL
                      AND NOT EXISTS (SELECT 1 FROM runs p WHERE p.key = r.parent)

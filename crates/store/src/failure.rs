@@ -1,73 +1,71 @@
-//! Why a store does not answer.
+//! The ways in which a store can fail.
 
 use std::fmt;
 
 use engine::turn::{Refused, Wakeup};
 
-/// Why a request was not carried out. Nothing of it was stored, except after [`Failure::Unknown`].
+/// Why a request was not carried out. Nothing of it was stored, except possibly after
+/// [`Failure::Unknown`].
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Failure {
-    /// The engine says no.
+    /// The engine refused the command.
     #[error("{0}")]
     Refused(Refused),
-    /// The same idempotency key was used for something else.
+    /// The same idempotency key was used for another request.
     #[error("this Idempotency-Key was used for another request")]
     KeyReused,
     /// The store cannot be reached or is broken; trying again may help.
     #[error("the store is not available: {0}")]
     Unavailable(String),
-    /// The store cannot be written to. It is certain that nothing of the request was stored.
+    /// The store cannot be written to. Nothing of the request was stored.
     #[error("{fault}, and nothing was stored ({said})")]
     NotWritten {
-        /// Why not.
         fault: WriteFault,
-        /// What SQLite or PostgreSQL says.
+        /// The message of SQLite or PostgreSQL.
         said: String,
     },
-    /// Whether the commit happened is not known. Ids decide: doing it again does it once.
+    /// It is not known whether the commit happened. Ids make a retry safe: it takes effect once.
     #[error("the outcome of the commit is not known: {0}")]
     Unknown(String),
-    /// What is stored cannot be read.
+    /// A stored row cannot be read.
     #[error("the store is damaged: {0}")]
     Damaged(String),
-    /// One thing that is stored cannot be read or decided as it is, and trying again does not help; everything else
-    /// can. The driver sets it aside.
+    /// One schedule, run or handler cannot be read or decided as it is stored, and trying again
+    /// does not help. Everything else can: the driver sets this one aside.
     #[error("{} cannot be decided: {why}", named(*what))]
     Undecidable {
-        /// Which, if it is known.
+        /// The schedule, run or handler, if it is known.
         what: Option<Wakeup>,
-        /// Why.
         why: String,
     },
-    /// The node was taken for dead: what it was doing is others' by now. It has to join again.
+    /// Other nodes took this node for dead and have taken over its attempts. It has to join again.
     #[error("this node was taken for dead, and what it was doing is done by others")]
     Fenced,
-    /// Another process uses it.
+    /// Another process uses the store.
     #[error("{0}")]
     InUse(String),
-    /// The store's file was removed or replaced while it was in use. The node has to stop: nothing that it stores
-    /// would be found again.
+    /// The store's file was removed or replaced while it was in use. The node has to stop: nothing
+    /// it stores would be found again.
     #[error("{0}")]
     Gone(String),
-    /// The store is there, and trying again does not help: it is in a state in which using it would lose what it has,
-    /// a newer version of this program has written it, or what is before it cannot be used.
+    /// The store is there, but trying again does not help: using it would lose data, a newer
+    /// version of this program has written it, or a pooler or server in front of it cannot be used.
     #[error("{what}")]
     Unusable {
-        /// What is wrong.
         what: String,
         /// What a person can do.
         remedy: String,
     },
 }
 
-/// Why nothing can be written.
+/// Why the store cannot be written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteFault {
     /// No space is left, or a quota is used up.
     DiskFull,
-    /// The file, its disk or the database allows reading only.
+    /// The file, its disk or the database is read-only.
     ReadOnly,
-    /// The system reports an error: of the disk, or of a limit.
+    /// The operating system reports an error: of the disk, or of a limit.
     Disk,
 }
 
@@ -110,7 +108,7 @@ fn named(what: Option<Wakeup>) -> String {
 }
 
 impl Failure {
-    /// The same, about `what` if it is about one thing and does not say which.
+    /// Adds `what` to a [`Failure::Undecidable`] that does not name its schedule, run or handler.
     pub(crate) fn about(self, what: Option<Wakeup>) -> Failure {
         match self {
             Failure::Undecidable { what: None, why } => Failure::Undecidable { what, why },
@@ -119,7 +117,7 @@ impl Failure {
     }
 }
 
-/// What the engine was deciding is set aside.
+/// The driver sets aside what the engine was deciding.
 impl From<engine::turn::Damaged> for Failure {
     fn from(engine::turn::Damaged(why): engine::turn::Damaged) -> Failure {
         Failure::Undecidable { what: None, why }
@@ -156,10 +154,11 @@ impl From<rusqlite::Error> for Failure {
     }
 }
 
-/// What became of a commit that failed with this.
+/// Tells from the error of a failed commit whether the transaction may have been stored.
 ///
-/// Writing the last frame of a transaction to the log is what commits it, and SQLite undoes what it could not write.
-/// Only where the log was written and could not be synced, the transaction may still be found after a crash.
+/// Writing the last frame of a transaction to the log commits it, and SQLite undoes what it could
+/// not write. Only if the log was written but could not be synced, the transaction may still be
+/// there after a crash.
 pub(crate) fn of_commit(error: rusqlite::Error) -> Failure {
     use rusqlite::ErrorCode::{
         ConstraintViolation, DatabaseBusy, DatabaseLocked, DiskFull, OutOfMemory, ReadOnly,

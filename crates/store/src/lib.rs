@@ -1,9 +1,10 @@
 //! **The truth.** What is stored, and the transactions that change it.
 //!
-//! [`Store`] is the interface: claim what is due, load it, let the engine decide, commit; and views.
-//! [`Sqlite`] is the embedded store, [`Postgres`] the one that many nodes share. The conformance suite in `tests/` holds for every store.
+//! [`Store`] is the interface: claim due wakeups, load rows, let the engine decide, commit; and
+//! read views. [`Sqlite`] is the embedded store, [`Postgres`] the store that many nodes share. The
+//! conformance suite in `tests/` runs against every store.
 //!
-//! Acknowledged means committed and synced: a method that returns `Ok` has done so.
+//! A method that returns `Ok` has committed and synced its changes.
 #![forbid(unsafe_code)]
 
 mod access;
@@ -58,91 +59,95 @@ use engine::turn::Wakeup;
 use engine::{Moment, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
 use jiff::{SignedDuration, Timestamp};
 
-/// What a store answers with, some time.
+/// The answer of a store, as a future.
 pub type Answered<'a, T> = BoxFuture<'a, Result<T, Failure>>;
 
-/// A store. Each method says what is true when it has returned.
+/// A store. Each method's comment says what is true after it returns.
 pub trait Store: Send + Sync + 'static {
-    /// A new life of a node has an id of its own. On an embedded store every earlier life is known to
-    /// be over, and what it was doing will be taken over with the next turn.
+    /// Registers a node under a new id. On an embedded store every node that joined before is known
+    /// to be gone, and the next turn takes over its attempts.
     fn join(&self, name: &str, moment: Moment) -> Answered<'_, Joined>;
 
-    /// How long a node's lease lasts. None on an embedded store: nobody else could take anything over.
+    /// How long a node's lease lasts. `None` on an embedded store: no other node could take
+    /// anything over.
     fn lease(&self) -> Option<SignedDuration> {
         None
     }
 
-    /// How many turns of a node the store takes side by side. Each settles what it was told before it looks at what
-    /// is due, and none sees what another one is deciding.
+    /// How many turns of one node the store runs concurrently. Each turn settles its reports before
+    /// it looks at due wakeups, and no turn sees what another one is deciding.
     fn turns_at_a_time(&self) -> usize {
         1
     }
 
-    /// The node lives: its lease begins anew, and it learns what others have done to its attempts and
-    /// what there is to do. [`Failure::Fenced`] if it has been taken for dead.
+    /// The node's lease begins anew, and the node learns what other nodes did to its attempts and
+    /// whether there is work. [`Failure::Fenced`] if other nodes have taken it for dead.
     fn renew(&self, request: RenewRequest) -> Answered<'_, Renewed>;
 
-    /// Gives the store the clocks of this machine. From then on a shared store compares them with its own clock
-    /// whenever it reads that, and [`Store::skew`] says how they differ. An embedded store has no clock of its own.
+    /// Gives the store the clocks of this machine. From then on a shared store compares them with
+    /// the database's clock whenever it reads that, and [`Store::skew`] returns the difference. An
+    /// embedded store has no clock of its own.
     fn set_machine_clock(&self, clock: MachineClock) {
         drop(clock);
     }
 
-    /// How far the store's clock is ahead of this machine's, as far as that is known: the store's decides. Nothing on
-    /// an embedded store.
+    /// How far the store's clock is ahead of this machine's, as far as that is known; the store's
+    /// clock is the one that counts. Zero on an embedded store.
     fn skew(&self) -> SignedDuration {
         SignedDuration::ZERO
     }
 
-    /// How the connections are used that questions are asked through. Nothing on an embedded store.
+    /// How the connections that answer queries are used. `None` on an embedded store.
     fn connections(&self) -> Option<Connections> {
         None
     }
 
-    /// Other nodes may call, through the store: `call` is called then. Nothing depends on it, it is only
-    /// sooner than the next renewal.
+    /// Registers `call`, which runs when another node sends a [`Call`] through the store. Nothing
+    /// depends on it: it only notifies this node sooner than its next lease renewal.
     fn on_call(&self, call: Box<dyn Fn(Call) + Send + Sync>) {
         drop(call);
     }
 
-    /// Answers when the store's file is gone for good, and says why: nothing is stored any more, and the node has to
-    /// stop. On a shared store it never does.
+    /// Resolves, with the reason, when the store's file is gone for good: nothing can be stored any
+    /// more, and the node has to stop. On a shared store it never resolves.
     fn gone(&self) -> BoxFuture<'static, String> {
         Box::pin(std::future::pending())
     }
 
-    /// The node has handed back everything and is gone.
+    /// Removes the node, which has handed back all its attempts before.
     fn leave(&self, node: NodeId) -> Answered<'_, ()>;
 
-    /// One turn of the driver: reports are settled, then wakeups due by now are claimed in order of
-    /// their time and decided, then free places are filled. All of it is one transaction.
+    /// One turn of the driver: settles the reports, then claims due wakeups in order of their time
+    /// and decides them, then fills free capacity. All of it is one transaction.
     fn turn(&self, request: TurnRequest) -> Answered<'_, Turned>;
 
-    /// The driver passes over this from now on, and nothing wakes it: it cannot be read or decided as it is stored.
+    /// Sets this schedule, run or handler aside, because it cannot be read or decided as it is
+    /// stored. From now on the driver passes over it and nothing wakes it.
     fn set_aside(&self, what: Wakeup, why: &str, now: Timestamp) -> Answered<'_, ()>;
 
-    /// What the node would decide over next: what is due, or else a run with a key after `after` that is pending or
-    /// ready. Nothing is changed.
+    /// What the node would decide next: a due wakeup, or else a pending or ready run with a key
+    /// after `after`. Changes nothing.
     fn next_to_decide(&self, now: Timestamp, after: RunKey) -> Answered<'_, Option<Trial>>;
 
-    /// The node of this name decides over this alone. If it dies meanwhile, [`Joined`] says so to its next life.
+    /// Notes that the node of this name decides this one thing alone. If the node dies meanwhile,
+    /// [`Joined`] reports that at its next start.
     fn put_on_trial(&self, name: &str, what: Option<Wakeup>) -> Answered<'_, ()>;
 
-    /// The node of this name has lived long enough, or is about to leave: if it dies from now on, that is no early
-    /// death.
+    /// Notes that the node of this name has run long enough, or is about to leave: if it dies from
+    /// now on, that does not count as an early death.
     fn has_settled(&self, name: &str) -> Answered<'_, ()>;
 
-    /// What is set aside, in the order in which it was.
+    /// Everything that is set aside, oldest first.
     fn all_set_aside(&self) -> Answered<'_, Vec<SetAside>>;
 
-    /// A command was carried out, or nothing was changed ([`Failure::Refused`]). With an idempotency
-    /// key, the same command again has the same answer and is not carried out. Who asked for it is written to the
-    /// audit log with what was changed.
+    /// Carries out a command, or changes nothing ([`Failure::Refused`]). The same command again
+    /// with the same idempotency key returns the same answer and is not carried out again. The
+    /// audit log gets its row in the same transaction.
     fn command(&self, request: CommandRequest) -> Answered<'_, Commanded>;
 
-    /// The calendar is known from now on; the schedules that use it are returned, to be recomputed.
-    /// Until they are, they are `outdated`, and one that is woken is recomputed before it is decided.
-    /// One that cannot be built, or without which others could not, is refused.
+    /// Stores the calendar and returns the schedules that use it, which must be recomputed. Until
+    /// then they are `outdated`, and a schedule that wakes is recomputed before it is decided. A
+    /// calendar that cannot be built, or that would break others, is refused.
     fn put_calendar(
         &self,
         id: &str,
@@ -151,8 +156,8 @@ pub trait Store: Send + Sync + 'static {
         audit: Option<AuditEntry>,
     ) -> Answered<'_, Vec<ScheduleId>>;
 
-    /// The calendar is forgotten, unless a schedule or another calendar uses it
-    /// ([`Failure::Refused`]); whether it was there.
+    /// Deletes the calendar, unless a schedule or another calendar uses it ([`Failure::Refused`]).
+    /// Returns whether it existed.
     fn delete_calendar(
         &self,
         id: &str,
@@ -160,9 +165,10 @@ pub trait Store: Send + Sync + 'static {
         audit: Option<AuditEntry>,
     ) -> Answered<'_, bool>;
 
-    /// Up to `limit` schedules with an id after `after`, to be recomputed: all that there are if they
-    /// were last computed with another zone database than this one, or else those that may have been
-    /// with another calendar; none when all are done, which is then remembered.
+    /// Up to `limit` schedules with an id after `after` that must be recomputed: all schedules if
+    /// they were last computed with another zone database than this one, otherwise those that may
+    /// have been computed with an older calendar. An empty answer means all are done, and the store
+    /// remembers that.
     fn outdated(
         &self,
         zones: &str,
@@ -170,51 +176,54 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Answered<'_, Vec<ScheduleId>>;
 
-    /// Ended runs, their steps, ledger rows, and events that are done with are removed if they were kept long
-    /// enough, at most `limit` of each: `keep`, or as long as their schedule or workflow says. So are sign-ins
-    /// that are over, what the audit log has kept for 400 days, and tallies of more than eight days ago.
+    /// Removes ended runs with their steps, ledger rows and finished events that were kept long
+    /// enough, at most `limit` of each: `keep`, or as long as their schedule or workflow says. Also
+    /// removes ended sign-ins, audit rows older than 400 days, and tallies older than eight days.
     fn expire(&self, now: Timestamp, keep: SignedDuration, limit: usize) -> Answered<'_, Expired>;
 
     /// A page of schedules, by id.
     fn schedules(&self, query: ScheduleQuery) -> Answered<'_, Page<ScheduleView>>;
-    /// One schedule.
+    /// The schedule with this id.
     fn schedule(&self, id: ScheduleId) -> Answered<'_, Option<ScheduleView>>;
-    /// Several schedules, in the order asked for; unknown ones are left out.
+    /// Several schedules, in the order of `ids`; unknown ids are left out.
     fn schedules_by_id(&self, ids: Vec<ScheduleId>) -> Answered<'_, Vec<ScheduleView>>;
-    /// The schedules that triggers and producers of a workflow declare, however many others start it.
+    /// The schedules that the workflow's own triggers and producers declare, and no others that
+    /// start it.
     fn triggered(&self, workflow: WorkflowId) -> Answered<'_, Vec<ScheduleView>>;
     /// The schedules that are due next, soonest first.
     fn coming(&self, limit: usize) -> Answered<'_, Vec<ScheduleView>>;
     /// A page of a schedule's ledger, latest first.
     fn ledger(&self, query: LedgerQuery) -> Answered<'_, Page<LedgerRow>>;
-    /// A page of occurrences of all schedules that did not run and will not, the latest decided first.
+    /// A page of occurrences of all schedules that did not run and will not, latest decided first.
     fn unusual(&self, query: UnusualQuery) -> Answered<'_, Page<UnusualRow>>;
-    /// What was decided and what has ended in the minutes that begin from `from` on and before `to`, in their
-    /// order: of eight days, and exact.
+    /// Tallies of the minutes that begin at or after `from` and before `to`, in order. They are
+    /// exact, and go back eight days.
     fn tallies(&self, from: Timestamp, to: Timestamp) -> Answered<'_, Vec<Tally>>;
-    /// What is overridden of a schedule.
+    /// The overrides of a schedule.
     fn overrides(&self, id: ScheduleId) -> Answered<'_, Vec<engine::schedule::Override>>;
     /// A page of runs, latest first.
     fn runs(&self, query: RunQuery) -> Answered<'_, Page<RunView>>;
-    /// The latest run of each of these workflows, in the order asked for; those without runs are left out.
+    /// The latest run of each of these workflows, in the order of `workflows`; workflows without
+    /// runs are left out.
     fn last_runs(&self, workflows: Vec<WorkflowId>) -> Answered<'_, Vec<(WorkflowId, RunView)>>;
     /// One run with its steps.
     fn run(&self, id: RunId) -> Answered<'_, Option<RunDetail>>;
-    /// What deadlines of this run and of its steps have brought about, the earliest first.
+    /// What the deadlines of this run and its steps brought about, earliest first.
     fn alerts(&self, run: RunId) -> Answered<'_, Vec<AlertView>>;
     /// A page of incidents, latest first.
     fn incidents(&self, query: IncidentQuery) -> Answered<'_, Page<IncidentView>>;
-    /// Every turn and command from now on tells people by this, unless a definition says otherwise.
+    /// Sets how every later turn and command notifies people, unless a definition says otherwise.
     fn set_notify_setup(&self, setup: std::sync::Arc<language::notification_setup::Setup>);
-    /// A page of what people are asked, that of the oldest run first.
+    /// A page of open approvals, those of the oldest run first.
     fn approvals(&self, query: ApprovalQuery) -> Answered<'_, Page<ApprovalView>>;
-    /// The queues in which something waits for a worker, by name.
+    /// The queues in which attempts wait for workers, by name.
     fn queues(&self) -> Answered<'_, Vec<QueueView>>;
     /// A page of topics, by name.
     fn topics(&self, query: TopicQuery) -> Answered<'_, Page<TopicView>>;
     /// A page of events of a topic.
     fn events(&self, query: EventQuery) -> Answered<'_, Page<EventView>>;
-    /// The events of a topic with these message ids, in their order; unknown ones are left out.
+    /// The events of a topic with these message ids, in the order of `message_ids`; unknown ids are
+    /// left out.
     fn events_by_id(
         &self,
         topic: TopicId,
@@ -226,57 +235,57 @@ pub trait Store: Send + Sync + 'static {
     fn mutations(&self, query: MutationQuery) -> Answered<'_, Page<MutationView>>;
     /// A page of workflows, by name.
     fn workflows(&self, query: WorkflowQuery) -> Answered<'_, Page<WorkflowView>>;
-    /// The workflow with this id or name, with one of its revisions (the live one, or else the newest,
-    /// if none is named).
+    /// The workflow with this id or name, with one revision: the named one, else the live one, else
+    /// the newest.
     fn workflow(
         &self,
         id_or_name: &str,
         revision: Option<u32>,
     ) -> Answered<'_, Option<WorkflowView>>;
-    /// How many schedules of other workflows than this one use the calendar, and the names of up to five of these
-    /// workflows.
+    /// How many schedules of workflows other than `besides` use the calendar, and the names of up
+    /// to five of these workflows.
     fn calendar_users(&self, id: &str, besides: WorkflowId) -> Answered<'_, (u64, Vec<String>)>;
-    /// Calendars that were declared.
+    /// All declared calendars.
     fn calendars(&self) -> Answered<'_, Vec<CalendarView>>;
-    /// Lives of nodes that are not over, by id.
+    /// The nodes that have joined and are not gone, by id.
     fn nodes(&self) -> Answered<'_, Vec<NodeView>>;
-    /// The token is good from now on, unless there was ever one of its name ([`Failure::Refused`]).
+    /// Creates a token, unless a token ever had its name ([`Failure::Refused`]).
     fn create_token(
         &self,
         new: NewToken,
         now: Timestamp,
         audit: Option<AuditEntry>,
     ) -> Answered<'_, TokenView>;
-    /// Every token that was ever made, by id.
+    /// Every token that was ever created, by id.
     fn tokens(&self) -> Answered<'_, Vec<TokenView>>;
-    /// The token with this secret, good or not.
+    /// The token with this secret, valid or not.
     fn token_by_hash(&self, hash: SecretHash) -> Answered<'_, Option<TokenView>>;
-    /// The token is good no more, and whoever has signed in with it is signed out; nothing if there is none.
+    /// Revokes the token and ends every sign-in made with it; `None` if there is no such token.
     fn revoke_token(
         &self,
         id: i64,
         now: Timestamp,
         audit: Option<AuditEntry>,
     ) -> Answered<'_, Option<TokenView>>;
-    /// Somebody has signed in.
+    /// Stores a sign-in.
     fn begin_sign_in(
         &self,
         new: NewSignIn,
         now: Timestamp,
         audit: Option<AuditEntry>,
     ) -> Answered<'_, ()>;
-    /// Who has signed in with this secret, whether or not that is over.
+    /// The sign-in with this secret, expired or not.
     fn sign_in(&self, hash: SecretHash) -> Answered<'_, Option<SignInView>>;
-    /// They are signed out; whether they were signed in.
+    /// Ends the sign-in. Returns whether it existed.
     fn end_sign_in(&self, hash: SecretHash) -> Answered<'_, bool>;
     /// A page of the audit log, latest first.
     fn audit(&self, query: AuditQuery) -> Answered<'_, Page<AuditView>>;
-    /// What declarations are read with: the zone database, and the calendars as of now.
+    /// The zone database and the current calendars, which declarations are read with.
     fn rules(&self) -> std::sync::Arc<language::Rules>;
-    /// Figures for people and metrics. `now` tells what is late.
+    /// Figures for people and metrics. Wakeups due by `now` count as late.
     fn stats(&self, now: Timestamp) -> Answered<'_, Stats>;
-    /// What is wrong with what is stored; repaired if asked.
+    /// Checks every invariant of the store and returns what is wrong, repaired if `repair` is set.
     fn check(&self, now: Timestamp, repair: bool) -> Answered<'_, Vec<Finding>>;
-    /// A copy of everything as of one instant, in a new file.
+    /// Copies everything, as of one instant, into a new file. Returns its size in bytes.
     fn backup(&self, to: std::path::PathBuf) -> Answered<'_, u64>;
 }

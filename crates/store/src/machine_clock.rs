@@ -1,4 +1,4 @@
-//! The clock of the machine that a node runs on, as a shared store reads it to compare it with the database's.
+//! The clock of the machine that a node runs on. A shared store compares it with the database's.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,11 +1,11 @@
-//! The schema, version by version. A store is brought up to date when it is opened; one that is newer
-//! than this program is refused.
+//! The schema, version by version. Opening a store brings its schema up to date; a store that is
+//! newer than this program is refused.
 
 use rusqlite::Connection;
 
 use crate::failure::Failure;
 
-/// Each is run once, in order, in one transaction with the note that it was.
+/// Each migration runs once, in order, in one transaction with the update of the schema version.
 const MIGRATIONS: [&str; 1] = [include_str!("sqlite/schema/0001.sql")];
 
 /// Brings the schema up to date.

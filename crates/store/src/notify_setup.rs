@@ -1,10 +1,10 @@
-//! What a node says of whom it can tell, for every transaction that follows.
+//! How the node can notify people, kept for every later transaction.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
 use language::notification_setup::Setup;
 
-/// The setup, shared between those who set it and those who decide by it.
+/// The setup, shared between the server, which sets it, and the transactions, which decide by it.
 #[derive(Clone, Default)]
 pub(crate) struct SharedSetup(Arc<RwLock<Arc<Setup>>>);
 

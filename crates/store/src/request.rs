@@ -1,4 +1,4 @@
-//! What a store is asked for, and what it answers with.
+//! Requests to a store, and its answers.
 
 use engine::run::AttemptEnd;
 use engine::trace::Span;
@@ -11,163 +11,157 @@ use crate::access::AuditEntry;
 /// One turn of the driver.
 #[derive(Clone, Debug)]
 pub struct TurnRequest {
-    /// Now.
     pub moment: Moment,
-    /// Which node takes the turn.
+    /// The node that takes the turn.
     pub node: NodeId,
     /// Attempts that have ended.
     pub reports: Vec<Report>,
-    /// How many wakeups are claimed at most.
+    /// At most this many wakeups are claimed.
     pub limit: usize,
-    /// A run that is pending or ready is decided over, whoever's turn it is.
+    /// Also decide this run, if it is pending or ready, even if others would come first.
     pub begin: Option<RunKey>,
-    /// What the node can take on, after these reports.
+    /// The node's free capacity, after these reports.
     pub places: Places,
-    /// After a commit whose outcome was not known: the attempts that the node is performing. Effects of
-    /// others that are stored as its own were lost, and are handed out again.
+    /// Set after a commit whose outcome was not known: the attempts that the node is performing.
+    /// The store returns again the effects of other attempts that are stored as this node's: their
+    /// effects were lost.
     pub performed: Option<Vec<(RunKey, u32)>>,
-    /// Whether what ends is wanted as spans.
+    /// Whether to return spans of the runs and attempts that end.
     pub traced: bool,
 }
 
-/// An attempt has ended.
+/// Reports how an attempt ended.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Of which run.
     pub run: RunKey,
-    /// Which attempt.
+    /// The attempt's number within its run.
     pub token: u32,
-    /// How.
     pub end: AttemptEnd,
 }
 
-/// What came of a turn, all of it committed.
+/// The result of a turn, all of it committed.
 #[derive(Debug)]
 pub struct Turned {
-    /// To be done now.
+    /// To be performed now.
     pub effects: Vec<Effect>,
-    /// What happened.
     pub notices: Vec<Notice>,
-    /// What has ended, if that was wanted.
+    /// Runs and attempts that ended, if spans were asked for.
     pub spans: Vec<Span>,
     /// How many wakeups were claimed.
     pub claimed: usize,
-    /// How many reports came too late.
+    /// How many reports were refused because they came too late.
     pub refused: usize,
-    /// What was found after downtime.
+    /// What was recovered after downtime.
     pub recovered: Recovered,
-    /// The earliest wakeup that is left, or an instant before it. If it is due already, there was more than
-    /// the limit.
+    /// The earliest wakeup that is left, or an instant before it. If it is already due, more
+    /// wakeups than the limit were due.
     pub next_wakeup: Option<Timestamp>,
-    /// What the node can take on now.
+    /// The node's free capacity after the turn.
     pub places: Places,
 }
 
-/// A command.
+/// A command with who asks for it.
 #[derive(Clone, Debug)]
 pub struct CommandRequest {
-    /// What is asked for.
     pub command: Command,
-    /// Now.
     pub moment: Moment,
-    /// On which node.
+    /// The node that carries it out.
     pub node: NodeId,
-    /// So that asking twice does once.
+    /// Makes a repeated request take effect once.
     pub idempotency: Option<Idempotency>,
-    /// Whether what ends is wanted as spans.
+    /// Whether to return spans of the runs and attempts that end.
     pub traced: bool,
-    /// Who asks, if that is to be written to the audit log.
+    /// The row for the audit log, if one is to be written.
     pub audit: Option<AuditEntry>,
 }
 
-/// A key given by the caller, and what it was given for.
+/// The caller's idempotency key, with a fingerprint of the request it was used for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Idempotency {
-    /// The key.
     pub key: String,
     /// A hash of the request.
     pub fingerprint: [u8; 32],
 }
 
-/// What came of a command, committed.
+/// The result of a command, committed.
 #[derive(Debug)]
 pub struct Commanded {
-    /// The answer.
     pub answer: Answer,
-    /// Whether it is the answer to an earlier request with the same key.
+    /// Whether this is the answer to an earlier request with the same idempotency key.
     pub replayed: bool,
-    /// To be done now.
+    /// To be performed now.
     pub effects: Vec<Effect>,
-    /// What happened.
     pub notices: Vec<Notice>,
-    /// What has ended, if that was wanted.
+    /// Runs and attempts that ended, if spans were asked for.
     pub spans: Vec<Span>,
     /// The earliest wakeup.
     pub next_wakeup: Option<Timestamp>,
-    /// Whether runs may be waiting for a place.
+    /// Whether runs may be waiting for capacity.
     pub look: bool,
 }
 
-/// A node has joined.
+/// The result of joining.
 #[derive(Clone, Debug)]
 pub struct Joined {
-    /// Its id.
     pub node: NodeId,
     /// The earliest wakeup.
     pub next_wakeup: Option<Timestamp>,
-    /// Earlier lives of nodes whose work is to be taken over.
+    /// How many nodes that joined before left work that must be taken over.
     pub gone: usize,
-    /// How many lives of this node in a row died early: see [`Store::has_settled`](crate::Store::has_settled).
+    /// How many starts of this node in a row died early: see
+    /// [`Store::has_settled`](crate::Store::has_settled).
     pub early_deaths: u32,
-    /// The thing at which the last of them died, if it is known: it has to be set aside.
+    /// What the last of these starts was deciding when it died, if it is known to be the cause: it
+    /// has to be set aside.
     pub culprit: Option<Wakeup>,
 }
 
-/// A node lives.
+/// A node renews its lease.
 #[derive(Clone, Debug)]
 pub struct RenewRequest {
-    /// Which node.
     pub node: NodeId,
-    /// Now.
     pub moment: Moment,
-    /// Attempts at a time.
+    /// How many attempts the node performs at a time.
     pub capacity: usize,
-    /// The attempts it is performing.
+    /// The attempts the node is performing.
     pub performed: Vec<(RunKey, u32)>,
 }
 
 /// What a node learns when it renews its lease.
 #[derive(Clone, Debug, Default)]
 pub struct Renewed {
-    /// Attempts that are to end: cancelled through another node, or taken over by one.
+    /// Attempts that must end: cancelled through another node, or taken over by one.
     pub effects: Vec<Effect>,
     /// The earliest wakeup.
     pub next_wakeup: Option<Timestamp>,
-    /// Whether runs may be waiting for a place.
+    /// Whether runs may be waiting for capacity.
     pub look: bool,
 }
 
-/// What a node calls out to the others.
+/// A message from one node to the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Call {
-    /// Runs are waiting for a place, and it has none.
+    /// Runs are waiting for capacity, and the sender has none.
     Look,
-    /// An attempt of another node is to end: it finds out by renewing its lease.
+    /// An attempt of another node must end: that node learns of it by renewing its lease.
     Renew,
-    /// A token was made or revoked, or somebody has signed out: what is remembered of access is forgotten.
+    /// A token was created or revoked, or somebody signed out: nodes must drop what they cached
+    /// about access.
     Access,
 }
 
-/// What was removed.
+/// The result of an expiry pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expired {
-    /// How many runs, ledger rows, events, remembered answers, sign-ins and rows of the audit log.
+    /// How many runs, ledger rows, events, remembered answers, sign-ins and audit rows were
+    /// removed.
     pub removed: u64,
-    /// Whether there may be more.
+    /// Whether there may be more to remove now.
     pub more: bool,
-    /// When something of what was looked at may go, at the earliest; nothing if nothing of it ever does.
+    /// The earliest time at which some of the rows just looked at may expire; `None` if none ever
+    /// will.
     pub next: Option<Timestamp>,
-    /// The shortest time that a schedule or workflow keeps its history, if one says so itself. Known when there is no
-    /// more to remove now.
+    /// The shortest retention that a schedule or workflow declares itself, if one does. Known only
+    /// when there is nothing more to remove now.
     pub shortest: Option<SignedDuration>,
 }

@@ -1,4 +1,4 @@
-//! What the declared calendars make, in every store alike.
+//! Builds the engine's rules from the declared calendars; the same for every store.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use language::Rules;
 use crate::failure::Failure;
 use crate::view::CalendarView;
 
-/// The rules that these calendars make. A calendar may be composed of others, in any order. What uses one that cannot be
-/// read or built is not decided.
+/// The rules with these calendars. A calendar may be composed of others, in any order. Schedules
+/// that use a calendar that cannot be read or built are not decided.
 pub(crate) fn load(calendars: &[CalendarView], zones: Arc<Zones>) -> Rules {
     let Built { rules, broken, unreadable } = build(calendars, zones);
     let names: Vec<&str> = broken
@@ -27,12 +27,12 @@ pub(crate) fn load(calendars: &[CalendarView], zones: Arc<Zones>) -> Rules {
     rules
 }
 
-/// What calendars make.
+/// The result of building all calendars.
 struct Built<'a> {
     rules: Rules,
-    /// Those that cannot be built.
+    /// Calendars that cannot be built.
     broken: Vec<CalendarSpec>,
-    /// Those that cannot even be read, and why.
+    /// Calendars whose declaration cannot be read, and why.
     unreadable: Vec<(&'a str, serde_json::Error)>,
 }
 
@@ -60,16 +60,14 @@ fn build(calendars: &[CalendarView], zones: Arc<Zones>) -> Built<'_> {
     }
 }
 
-/// What changes with the calendars.
+/// A change to the calendars.
 pub(crate) enum Change<'a> {
-    /// This one is put.
     Put(&'a str),
-    /// This one is deleted.
     Deleted(&'a str),
 }
 
-/// The rules after a change. Calendars that were known stay known, or it is refused with the first that
-/// would not.
+/// The rules after a change. The change is refused, naming the first calendar it breaks, if it
+/// breaks one that worked before.
 pub(crate) fn changed(
     before: &Rules,
     calendars: &[CalendarView],
@@ -80,7 +78,8 @@ pub(crate) fn changed(
     if let Some((id, error)) = unreadable.iter().find(|(id, _)| is_put(id)) {
         return Err(Failure::Damaged(format!("calendar {id}: {error}")));
     }
-    // Others have been broken for long, by a new program or zone database.
+    // Other broken calendars were broken before, by a new version of the program or of the zone
+    // database.
     let is_lost = |spec: &&CalendarSpec| is_put(&spec.id) || before.calendar(&spec.id).is_some();
     match broken.iter().find(is_lost) {
         Some(lost) => Err(Failure::Refused(refused(before, change, lost))),

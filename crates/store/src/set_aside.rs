@@ -1,5 +1,6 @@
-//! What is set aside: a schedule, run or handler that cannot be read or decided as it is stored. The driver passes
-//! over it, so that everything else goes on; a person or `punctual doctor --repair` brings it back.
+//! Schedules, runs and handlers that are set aside because they cannot be read or decided as they
+//! are stored. The driver passes over them, so that everything else goes on; a person or `punctual
+//! doctor --repair` brings them back.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,16 +12,14 @@ use crate::failure::Failure;
 use crate::request::Report;
 use crate::view::Finding;
 
-/// One thing that is set aside.
+/// A schedule, run or handler that is set aside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetAside {
-    /// Which.
     pub what: Wakeup,
-    /// Its id as people know it: of a run its id, else a number.
+    /// The id that people know: a run's public id, or the number of a schedule or handler.
     pub id: String,
     /// Why it cannot be read or decided.
     pub reason: String,
-    /// Since when.
     pub since: Timestamp,
 }
 
@@ -31,7 +30,7 @@ impl SetAside {
     }
 }
 
-/// What a check says of it. `repaired`: it is there again.
+/// The finding of a check. `repaired` means that it is no longer set aside.
 pub(crate) fn finding(aside: &SetAside, is_readable: bool, repaired: bool) -> Finding {
     let SetAside { what, id, reason, since } = aside;
     let remedy = match (is_readable, what) {
@@ -62,7 +61,8 @@ pub fn kind(what: Wakeup) -> &'static str {
     }
 }
 
-/// The answer to a command, with the schedules that were deleted beside it because the engine cannot read them.
+/// The answer to a command, plus the schedules that were deleted outside the engine because it
+/// cannot read them.
 pub(crate) fn counting(answer: Answer, deleted: u64) -> Answer {
     match answer {
         Answer::Count(count) => Answer::Count(count + deleted),
@@ -70,7 +70,7 @@ pub(crate) fn counting(answer: Answer, deleted: u64) -> Answer {
     }
 }
 
-/// The stored number of a kind, and the id.
+/// The number stored for the kind, and the id.
 pub(crate) fn stored(what: Wakeup) -> (i16, i64) {
     match what {
         Wakeup::Run(key) => (0, key.0),
@@ -80,7 +80,7 @@ pub(crate) fn stored(what: Wakeup) -> (i16, i64) {
     }
 }
 
-/// The other way round.
+/// The reverse of [`stored`].
 pub(crate) fn read(kind: i16, id: i64) -> Result<Wakeup, Failure> {
     match kind {
         0 => Ok(Wakeup::Run(RunKey(id))),
@@ -90,8 +90,9 @@ pub(crate) fn read(kind: i16, id: i64) -> Result<Wakeup, Failure> {
     }
 }
 
-/// What a failure of a turn is about, if the turn decided over one thing only. Nodes that are gone do not count: what
-/// they leave behind is taken over with whatever else is decided.
+/// The only schedule, run or handler the turn decided, if it decided just one: a failure of the
+/// turn is about it. Wakeups of gone nodes do not count: their attempts are taken over whatever
+/// else is decided.
 pub(crate) fn the_only_one(due: &[(i64, Wakeup)], reports: &[Report]) -> Option<Wakeup> {
     let due = due.iter().map(|(_, wakeup)| *wakeup);
     let due = due.filter(|wakeup| !matches!(wakeup, Wakeup::Node(_)));
@@ -99,8 +100,8 @@ pub(crate) fn the_only_one(due: &[(i64, Wakeup)], reports: &[Report]) -> Option<
     all.next().filter(|_| all.next().is_none())
 }
 
-/// Leaves out of a list what cannot be read: one bad row does not hide the others. It is set aside, or will be, and
-/// shown with what is.
+/// Leaves an unreadable row out of a list, so that it does not hide the others. The row is set
+/// aside, or will be, and is listed there.
 pub(crate) fn if_readable<T>(read: Result<T, Failure>) -> Result<Option<T>, Failure> {
     match read {
         Ok(read) => Ok(Some(read)),
@@ -109,9 +110,9 @@ pub(crate) fn if_readable<T>(read: Result<T, Failure>) -> Result<Option<T>, Fail
     }
 }
 
-/// Does `work`; a panic in it is a failure like any other, so that a thread of the store outlives it.
+/// Runs `work` and turns a panic in it into a failure, so that the store's thread survives.
 pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
-    // Whoever calls this undoes the transaction and forgets what it remembers after a failure.
+    // After a failure every caller rolls back the transaction and drops its caches.
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let said = panic.downcast_ref::<&str>().map(|said| (*said).to_owned());
         let said = said.or_else(|| panic.downcast_ref::<String>().cloned());

@@ -1,5 +1,6 @@
-//! Nodes that die soon after they start, again and again. Such a node decides over one thing at a time and notes which
-//! before it does: a thing at which three of its lives end is the culprit, and is set aside.
+//! Nodes that die again and again soon after they start. Such a node decides one schedule, run or
+//! handler at a time and stores which one before it begins. If three starts of the node end at the
+//! same one, that is the culprit and is set aside.
 
 use engine::RunKey;
 use engine::turn::Wakeup;
@@ -7,21 +8,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::set_aside::{read, stored};
 
-/// Lives that end at the same thing before that is taken for the cause. Somebody who kills nodes at random may hit one
-/// that is deciding, hardly three at the same thing.
+/// How many starts must end at the same schedule, run or handler before it counts as the cause.
+/// Someone who kills nodes at random may hit one while it decides, but hardly the same thing three
+/// times.
 const STRIKES: u32 = 3;
 
-/// One thing that a node decides over alone.
+/// One schedule, run or handler that a node decides alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trial {
-    /// A wakeup that is due.
     Due(Wakeup),
-    /// A run that is pending, or that has begun and lacks a place.
+    /// A run that is pending, or that has begun and waits for capacity.
     Begin(RunKey),
 }
 
 impl Trial {
-    /// The schedule, run or handler that is decided over.
+    /// The schedule, run or handler that is decided.
     pub fn what(self) -> Wakeup {
         match self {
             Trial::Due(what) => what,
@@ -30,29 +31,30 @@ impl Trial {
     }
 }
 
-/// What is stored of a node from its start until it has lived for a while or leaves. What a new life finds was left by
-/// one that died early.
+/// A node's row from its start until it has run for a while or leaves. A row found by a new start
+/// was left by one that died early.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Starting {
-    /// Lives in a row that died early.
+    /// How many starts in a row died early.
     pub(crate) deaths: u32,
-    /// The thing that is being decided over alone, by its stored kind and id.
+    /// The stored kind and id of what is being decided alone.
     trial: Option<(i16, i64)>,
-    /// The thing that was being decided over when the last life ended.
+    /// What was being decided when the last start died.
     suspect: Option<(i16, i64)>,
-    /// How many lives in a row ended at it.
+    /// How many starts in a row died at the suspect.
     strikes: u32,
 }
 
 impl Starting {
-    /// The key of a node's row in `meta`. A node that nobody has named is called by its host and process: its next
-    /// life is another process on the same host.
+    /// The key of a node's row in `meta`. An unnamed node is called by its host and process id; the
+    /// process id is dropped, because the next start is another process on the same host.
     pub(crate) fn key(name: &str) -> String {
         let process = format!("-{}", std::process::id());
         format!("starting {}", name.strip_suffix(&process).unwrap_or(name))
     }
 
-    /// A new life, by what an earlier one has left. What cannot be read counts as one early death.
+    /// The row of a new start, given what an earlier one left. A row that cannot be read counts as
+    /// one early death.
     pub(crate) fn next(left: Option<&str>) -> Starting {
         if left.is_none() {
             return Starting::default();
@@ -68,18 +70,19 @@ impl Starting {
         }
     }
 
-    /// What is stored, or else nothing: a text that cannot be read is no reason not to start.
+    /// Parses a row. A row that cannot be read counts as empty: it is no reason not to start.
     pub(crate) fn read(text: Option<&str>) -> Starting {
         text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 
-    /// The thing at which the last lives ended. Nodes that are gone are no such thing: they cannot be set aside.
+    /// What the last starts died at, if enough of them did. Gone nodes are never the culprit: they
+    /// cannot be set aside.
     pub(crate) fn culprit(&self) -> Option<Wakeup> {
         let (kind, id) = self.suspect.filter(|_| self.strikes >= STRIKES)?;
         read(kind, id).ok()
     }
 
-    /// The same with this on trial.
+    /// The row with `what` as the thing that is decided alone.
     pub(crate) fn trying(self, what: Option<Wakeup>) -> Starting {
         Starting { trial: what.map(stored), ..self }
     }
@@ -115,7 +118,7 @@ mod tests {
         assert_eq!((once.deaths, once.culprit()), (1, None));
         let elsewhere = dies_at(once.clone(), Some(other));
         assert_eq!((elsewhere.deaths, elsewhere.culprit()), (2, None));
-        // A life that ends outside a trial says nothing about the suspect.
+        // A start that dies outside a trial proves nothing about the suspect.
         let twice = dies_at(dies_at(once, None), Some(one));
         assert_eq!((twice.deaths, twice.culprit()), (3, None));
         let thrice = dies_at(twice.clone(), Some(one));

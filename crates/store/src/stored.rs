@@ -7,18 +7,19 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// Schedules are counted by blocks of so many ids.
+/// Schedules are counted in blocks of this many ids.
 pub(crate) const BLOCK: i64 = 1_024;
 
-/// Keys of runs are given in the order of creation, and found by it. But what two nodes create at the same time is
-/// this far apart at most: no transaction lasts longer. The same goes for a clock that was set back; where it was set
-/// further, some of the runs of then are left out of lists with a time.
+/// Run keys increase with creation time, so lists by time search by key. Two nodes that create runs
+/// concurrently may be out of order by at most this much, since no transaction lasts longer. So may
+/// a clock that was set back; if it was set back further, lists by time leave out some of the runs
+/// of that period.
 pub(crate) const APART_MS: i64 = 60_000;
 
-/// What is active and what waits, as it is stored.
+/// A schedule's active and queued occurrences, as they are stored.
 pub(crate) type Live = (Vec<Active>, Vec<Queued>);
 
-/// The number that is stored for one of a fixed set.
+/// The number stored for a member of a fixed set: its index.
 pub(crate) fn code<T: PartialEq + Copy>(all: &[T], value: T) -> i64 {
     all.iter().position(|known| *known == value).map_or(-1, |place| place as i64)
 }
@@ -35,7 +36,7 @@ pub(crate) fn json(value: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string(value).map_err(|error| Failure::Unavailable(error.to_string()))
 }
 
-/// What became of work that was late, as it is stored.
+/// The stored names of how a deadline ended a run or step.
 const ENDS: [(DeadlineEnd, &str); 4] = [
     (DeadlineEnd::Fail, "fail"),
     (DeadlineEnd::Cancel, "cancel"),
@@ -51,10 +52,10 @@ pub(crate) fn end_named(name: &str) -> Option<DeadlineEnd> {
     ENDS.iter().find(|(_, known)| *known == name).map(|(end, _)| *end)
 }
 
-/// The step that stands for a run's own deadline.
+/// The step number that stands for a run's own deadline.
 const OF_RUN: i64 = -1;
 
-/// The step of a deadline, as it is stored.
+/// The stored step number of a deadline.
 pub(crate) fn deadline_step(step: Option<u32>) -> i64 {
     step.map_or(OF_RUN, i64::from)
 }

@@ -1,5 +1,5 @@
-//! How much was decided and how much has ended, minute by minute: counted with each commit, so that nobody has to
-//! count rows.
+//! How many occurrences were decided and how many runs ended, minute by minute. Each commit adds
+//! its own counts, so that no view has to count rows.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -11,29 +11,26 @@ use jiff::Timestamp;
 use crate::failure::Failure;
 use crate::stored::{code, ms};
 
-/// Tallies are kept so many minutes: a week, and a day to hold its first one against.
+/// Tallies are kept for this many minutes: a week, and one more day to compare its first day with.
 pub(crate) const KEPT_MINUTES: i64 = 8 * 24 * 60;
-/// Runs' statuses are numbered from here on, outcomes from 0: there is room for more of them.
+/// Codes of run statuses begin here, codes of outcomes at 0; the gap leaves room for more outcomes.
 const RUNS: i64 = 16;
 
-/// How often the same happened in one minute.
+/// How often the same thing happened in one minute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tally {
-    /// When the minute began.
     pub minute: Timestamp,
-    /// What happened.
     pub kind: TallyKind,
-    /// How often.
     pub count: u64,
 }
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TallyKind {
-    /// This was decided about an occurrence. One that waits is counted as queued, and when it comes to be started or
-    /// dropped, as that.
+    /// An occurrence had this outcome. A queued occurrence is counted as queued, and again when it
+    /// is started or dropped.
     Occurrence(Outcome),
-    /// A run has ended like this.
+    /// A run ended with this status.
     Run(RunStatus),
 }
 
@@ -54,7 +51,7 @@ impl TallyKind {
 }
 
 impl Tally {
-    /// As it was stored.
+    /// A tally from its stored row.
     pub(crate) fn read(minute: i64, kind: i64, count: i64) -> Result<Tally, Failure> {
         let minute = minute.checked_mul(60_000).map(Timestamp::from_millisecond);
         let kind = TallyKind::of(kind);
@@ -70,20 +67,21 @@ pub(crate) fn minute(at: Timestamp) -> i64 {
     ms(at).div_euclid(60_000)
 }
 
-/// The minutes that begin from `from` on and before `to`: the first, and the first after them.
+/// The minutes that begin at or after `from` and before `to`, as a half-open range.
 pub(crate) fn minutes(from: Timestamp, to: Timestamp) -> (i64, i64) {
     let begins = |at: Timestamp| ms(at).div_euclid(60_000) + i64::from(ms(at) % 60_000 != 0);
     (begins(from), begins(to))
 }
 
-/// What a transaction adds, by minute and kind: in this order on every node.
+/// What a transaction adds, by minute and kind. The map's order is the same on every node, so locks
+/// are taken in one order.
 pub(crate) fn tallied(writes: &Writes) -> BTreeMap<(i64, i64), i64> {
     let mut tallies = BTreeMap::new();
     let mut add = |at: Timestamp, kind: TallyKind, count: u64| {
         let counted: &mut i64 = tallies.entry((minute(at), kind.code())).or_default();
         *counted = counted.saturating_add_unsigned(count);
     };
-    // What was last said of an occurrence counts.
+    // If a turn writes an occurrence more than once, only its last outcome counts.
     let mut said = HashSet::with_capacity(writes.ledger.len());
     for entry in writes.ledger.iter().rev() {
         if said.insert((entry.schedule, entry.n)) {

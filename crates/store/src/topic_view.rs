@@ -1,4 +1,4 @@
-//! What is shown of topics, events, producers, consumers and mutations.
+//! Queries and views of topics, events, handlers and mutations.
 
 use engine::handlers::{Handler, Mutation};
 use engine::topics::{Event, EventState, Topic};
@@ -7,60 +7,49 @@ use jiff::Timestamp;
 
 use crate::view::{self, Cursor};
 
-/// Which topics.
+/// Filter and paging for topics.
 #[derive(Clone, Debug, Default)]
 pub struct TopicQuery {
-    /// With this id.
     pub id: Option<TopicId>,
-    /// With this name.
     pub name: Option<String>,
-    /// Of this workflow, by its id or name. Shared ones belong to none.
+    /// Only topics of this workflow, by its id or name. Shared topics belong to no workflow.
     pub workflow: Option<String>,
-    /// At most so many.
     pub limit: usize,
-    /// After this one.
     pub after: Option<Cursor>,
 }
 
-/// A topic.
+/// A topic with the facts shown beside it.
 #[derive(Clone, Debug)]
 pub struct TopicView {
-    /// The topic.
     pub topic: Topic,
-    /// The name of its workflow, unless it is shared.
+    /// The name of its workflow; `None` if the topic is shared.
     pub workflow: Option<String>,
-    /// When the oldest event was published that nobody works on.
+    /// When the oldest pending event was published.
     pub oldest_pending_at: Option<Timestamp>,
 }
 
-/// Which events of a topic.
+/// Filter and paging for the events of a topic.
 #[derive(Clone, Debug)]
 pub struct EventQuery {
-    /// Of which topic.
     pub topic: TopicId,
-    /// In this state.
     pub state: Option<EventState>,
-    /// Oldest first, by when they were published; else latest first.
+    /// Whether to list the events published first at the top; otherwise latest first.
     pub oldest_first: bool,
-    /// At most so many.
     pub limit: usize,
-    /// After this one.
     pub after: Option<Cursor>,
 }
 
-/// An event.
+/// An event with the run that works on it.
 #[derive(Clone, Debug)]
 pub struct EventView {
-    /// The event.
     pub event: Event,
-    /// The id of the run that works on it, or has.
+    /// The id of the run that works on the event, or worked on it last.
     pub run: Option<RunId>,
 }
 
-/// A producer or consumer.
+/// A producer or consumer with its open run.
 #[derive(Clone, Debug)]
 pub struct HandlerView {
-    /// The handler.
     pub handler: Handler,
     /// The id of its run that has not ended.
     pub run: Option<RunId>,
@@ -69,24 +58,19 @@ pub struct HandlerView {
 /// A mutation of the outside world.
 #[derive(Clone, Debug)]
 pub struct MutationView {
-    /// The mutation.
     pub mutation: Mutation,
-    /// The id of its run.
     pub run: RunId,
 }
 
-/// Which mutations.
+/// Filter and paging for mutations.
 #[derive(Clone, Debug, Default)]
 pub struct MutationQuery {
-    /// Of this workflow.
     pub workflow: Option<engine::WorkflowId>,
-    /// At most so many.
     pub limit: usize,
-    /// After this one.
     pub after: Option<Cursor>,
 }
 
-/// A topic, for lists: its name and its id, since several may have the same name.
+/// The topic in a cursor: its name and its id, since several topics may have the same name.
 pub(crate) fn after_topic(cursor: Option<&Cursor>) -> Option<(&str, TopicId)> {
     let (name, id) = view::name(cursor)?.rsplit_once('/')?;
     Some((name, id.parse().ok()?))
@@ -96,7 +80,7 @@ pub(crate) fn topic_cursor(topic: &Topic) -> Cursor {
     Cursor::Name(format!("{}/{}", topic.name, topic.id))
 }
 
-/// An event, for lists: when it was published, in milliseconds, and its key.
+/// The event in a cursor: when it was published, in milliseconds, and its key.
 pub(crate) fn after_event(cursor: Option<&Cursor>) -> Option<(i64, EventKey)> {
     let (at, key) = view::name(cursor)?.split_once('/')?;
     Some((at.parse().ok()?, key.parse().ok()?))

@@ -1,4 +1,4 @@
-//! What can be seen: read from what was committed, nothing else.
+//! Queries and the views they return. Views are read from committed rows and nothing else.
 
 use std::sync::Arc;
 
@@ -15,199 +15,175 @@ use crate::failure::Failure;
 use crate::set_aside::if_readable;
 use crate::stored::ms;
 
-/// A part of a list.
+/// One page of a list.
 #[derive(Clone, Debug)]
 pub struct Page<T> {
-    /// The items.
     pub items: Vec<T>,
-    /// How many there are in all.
+    /// How many items the whole list has.
     pub total: Total,
-    /// Where the next page begins.
+    /// Where the next page begins; `None` on the last page.
     pub next: Option<Cursor>,
 }
 
-/// Where a page begins: after the item with this key. Opaque to callers.
+/// Where a page begins: after the item with this key. Callers treat it as opaque.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cursor {
-    /// After this number.
     Number(i64),
-    /// After this name.
     Name(String),
-    /// After this step of this run.
+    /// After this step of this run: for approvals.
     Step(RunKey, u32),
-    /// After this instant, in milliseconds, and this key.
+    /// After this instant, in milliseconds, and the key that breaks ties at it.
     Instant(i64, i64),
-    /// After what was decided then about this occurrence of this schedule.
+    /// After the ledger row that was decided at this time for this schedule and occurrence number.
     Decided(Timestamp, ScheduleId, u64),
 }
 
-/// How many there are.
+/// How many items a list has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Total {
-    /// Exactly so many.
     Exact(u64),
-    /// So many, and more: counting further would cost too much.
+    /// At least this many: counting all of them would cost too much.
     AtLeast(u64),
 }
 
-/// Which schedules.
+/// Filter and paging for a list of schedules. `None` matches every schedule.
 #[derive(Clone, Debug, Default)]
 pub struct ScheduleQuery {
-    /// With this status.
     pub status: Option<Status>,
-    /// Of this workflow.
     pub workflow: Option<WorkflowId>,
-    /// With words in the name that begin with these.
+    /// The name must have a word that begins with each of these words.
     pub search: Option<String>,
-    /// At most so many.
     pub limit: usize,
-    /// After this one.
+    /// Where the page begins.
     pub after: Option<Cursor>,
-    /// After so many more.
+    /// How many more schedules to skip after the cursor.
     pub offset: u64,
 }
 
-/// A schedule as it is stored.
+/// A schedule with the facts of its workflow that are shown beside it.
 #[derive(Clone, Debug)]
 pub struct ScheduleView {
-    /// The schedule.
     pub schedule: Schedule,
-    /// Its workflow's name.
     pub workflow_name: String,
-    /// Whether someone has paused the workflow: nothing of the schedule starts but by hand.
+    /// Whether someone paused the workflow. Its schedules then start runs only by hand.
     pub workflow_is_paused: bool,
 }
 
 impl ScheduleView {
-    /// What comes next, as it is shown.
+    /// The next occurrence to show; `None` if none will start.
     pub fn coming(&self) -> Option<Due> {
         self.schedule.coming(self.workflow_is_paused)
     }
 }
 
-/// Which ledger rows.
+/// Filter and paging for the ledger of one schedule.
 #[derive(Clone, Debug)]
 pub struct LedgerQuery {
-    /// Of this schedule.
     pub schedule: ScheduleId,
-    /// With this outcome.
     pub outcome: Option<Outcome>,
-    /// With a nominal or effective time from here on.
+    /// Only occurrences whose nominal or effective time is at or after this.
     pub from: Option<Timestamp>,
-    /// And up to here.
+    /// Only occurrences whose nominal or effective time is at or before this.
     pub to: Option<Timestamp>,
-    /// At most so many.
     pub limit: usize,
-    /// After this one.
     pub after: Option<Cursor>,
 }
 
-/// A ledger row.
+/// A ledger row with the run it started.
 #[derive(Clone, Debug)]
 pub struct LedgerRow {
-    /// As it was decided.
     pub entry: Entry,
-    /// The run that was created for it, and where that stands; gone if it was removed.
+    /// The run created for the occurrence, with its status; `None` if there was none or it expired.
     pub run: Option<(RunId, RunStatus)>,
 }
 
-/// Which of the occurrences that did not run.
+/// Filter and paging for occurrences that did not run.
 #[derive(Clone, Debug, Default)]
 pub struct UnusualQuery {
-    /// Decided from here on.
+    /// Only occurrences decided at or after this time.
     pub since: Option<Timestamp>,
-    /// With this outcome: one of skipped, coalesced, missed, dropped and failed.
+    /// Only this outcome: skipped, coalesced, missed, dropped or failed.
     pub outcome: Option<Outcome>,
-    /// At most so many.
     pub limit: usize,
-    /// After this one.
     pub after: Option<Cursor>,
 }
 
-/// An occurrence that did not run.
+/// An occurrence that did not run and will not.
 #[derive(Clone, Debug)]
 pub struct UnusualRow {
-    /// As it was decided.
     pub entry: Entry,
-    /// The names of its schedule and of its workflow; nothing if the schedule was deleted.
+    /// The names of its schedule and its workflow; `None` if the schedule was deleted.
     pub names: Option<(String, String)>,
 }
 
-/// Which runs.
+/// Filter and paging for a list of runs.
 #[derive(Clone, Debug, Default)]
 pub struct RunQuery {
-    /// Of this workflow.
     pub workflow: Option<WorkflowId>,
-    /// Of this schedule.
     pub schedule: Option<ScheduleId>,
-    /// With one of these statuses.
+    /// Only runs with one of these statuses; empty matches every status.
     pub status: Vec<RunStatus>,
-    /// Born from this.
     pub triggered_by: Option<TriggeredBy>,
-    /// Created from here on.
+    /// Only runs created at or after this time.
     pub since: Option<Timestamp>,
-    /// Created before this.
+    /// Only runs created before this time.
     pub until: Option<Timestamp>,
-    /// Started by this run.
+    /// Only runs that this run started.
     pub parent: Option<RunKey>,
-    /// Only those that were not done in the time they were promised.
+    /// Only runs that missed their deadline.
     pub overdue: bool,
-    /// Without those that Punctual starts itself to tell people something.
+    /// Leave out the runs that Punctual starts itself to notify people.
     pub hides_system: bool,
-    /// At most so many.
     pub limit: usize,
-    /// After this one.
     pub after: Option<Cursor>,
 }
 
-/// A run as it is stored.
+/// A run with the names that are shown beside it.
 #[derive(Clone, Debug)]
 pub struct RunView {
-    /// The run.
     pub run: Run,
-    /// Its workflow's name.
     pub workflow_name: String,
-    /// What the run is called that has started this one, if it is still there.
+    /// The id of the run that started this one, if that run is still stored.
     pub parent: Option<RunId>,
 }
 
-/// A run with its steps.
+/// A run with its steps and attempts.
 #[derive(Clone, Debug)]
 pub struct RunDetail {
-    /// The run.
     pub view: RunView,
-    /// What it does.
+    /// The definition whose steps or phases the run goes through.
     pub definition: Arc<Definition>,
-    /// What became of its steps, in their order, of what undoes them and of their items; those not reached yet
-    /// are left out.
+    /// Records of the run's steps in step order, with their items and their compensations. Steps
+    /// the run has not reached are left out.
     pub steps: Vec<StepView>,
-    /// Attempts that others followed or are to follow, in the order of their steps and of time: of many, the first
-    /// [`ATTEMPTS_SHOWN`].
+    /// Attempts that were followed by a retry, or will be, in the order of their steps and of time.
+    /// Only the first [`ATTEMPTS_SHOWN`] are read.
     pub earlier: Vec<AttemptRecord>,
-    /// While it waits because its workflow has as many active runs as it may: its place among those that wait for
-    /// the same, beginning with 1.
+    /// The run's position in the queue of runs that wait for the same concurrency limit, from 1.
+    /// `None` if the run does not wait for one.
     pub position: Option<u64>,
 }
 
-/// What a pending run may have to wait for.
+/// What a pending run may have to wait for: the limits, and the runs ahead of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ahead {
-    /// How many runs its workflow may have, if that is limited.
+    /// The concurrency limit of its workflow, if it has one.
     pub(crate) concurrency: Option<u32>,
-    /// How many it has, where that is limited.
+    /// How many active runs the workflow has; counted only if it has a limit.
     pub(crate) active: u32,
-    /// The handler's run that has the turn.
+    /// The run that currently holds the workflow's single slot for handlers.
     pub(crate) handling: Option<RunKey>,
-    /// Pending runs that are older: of handlers for a handler's run, others for another, counted up to
-    /// [`MOST_AHEAD`].
+    /// How many older pending runs there are: handler runs if this is a handler's run, process runs
+    /// otherwise. Counted up to [`MOST_AHEAD`].
     pub(crate) older: u64,
 }
 
-/// Pending runs before one are counted so far.
+/// Older pending runs are counted up to this many, so that a long queue stays cheap to show.
 pub(crate) const MOST_AHEAD: u32 = 100_000;
 
 impl Ahead {
-    /// The place of a pending run among those that wait for the same limit; nothing if it waits for none.
+    /// The run's position, from 1, among the pending runs that wait for the same limit; `None` if
+    /// it waits for no limit.
     pub(crate) fn position(&self, run: &Run) -> Option<u64> {
         if run.handler.is_some() {
             return self.handling.filter(|other| *other != run.key).map(|_| self.older + 1);
@@ -217,217 +193,189 @@ impl Ahead {
     }
 }
 
-/// Of a run with more earlier attempts only so many are read.
+/// At most this many earlier attempts of a run are read, so that one run stays cheap to show.
 pub const ATTEMPTS_SHOWN: usize = 2_000;
 
-/// What became of a step.
+/// The record of a step.
 pub type StepView = StepRecord;
 
-/// Which of the things that people are asked.
+/// Filter and paging for open approvals.
 #[derive(Clone, Debug, Default)]
 pub struct ApprovalQuery {
-    /// Only what one of these may decide; everything, if empty.
+    /// Only approvals that one of these may decide; empty matches all.
     pub assignees: Vec<String>,
-    /// At most so many.
     pub limit: usize,
-    /// After this one.
     pub after: Option<Cursor>,
 }
 
-/// What people are asked.
+/// An approval that waits for a person's decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApprovalView {
-    /// By this run.
     pub run: RunId,
-    /// Of the workflow with this name.
     pub workflow_name: String,
-    /// The step's id.
     pub step: String,
-    /// In a line.
+    /// The question in one line.
     pub title: String,
-    /// In full.
+    /// The question in full.
     pub description: Option<String>,
-    /// Who may decide; anyone, if empty.
+    /// Who may decide; empty means anyone.
     pub assignees: Vec<String>,
-    /// Since when.
     pub asked_at: Timestamp,
-    /// When it is to be decided, if the step or its run has a deadline: the earlier one.
+    /// The earlier of the step's and the run's deadline, if there is one.
     pub deadline: Option<Timestamp>,
-    /// Whether that is over.
+    /// Whether that deadline has passed.
     pub overdue: bool,
 }
 
-/// What a deadline has brought about.
+/// What an action of a deadline did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlertView {
-    /// The id of the step whose deadline it is; the run's own, if nothing.
+    /// The id of the step whose deadline it is; `None` for the run's own deadline.
     pub step: Option<String>,
-    /// Which of the deadline's actions, by its place in the definition.
+    /// The index of the action in the deadline's definition.
     pub action: u32,
-    /// When the deadline is.
+    /// The deadline itself.
     pub due: Timestamp,
-    /// When it was to happen.
+    /// When the action was due.
     pub at: Timestamp,
-    /// When it happened.
+    /// When the action was carried out.
     pub happened_at: Timestamp,
-    /// What became of the run or step.
+    /// How the action ended the run or step, if it did.
     pub ended: Option<DeadlineEnd>,
-    /// The runs that were started; those that were removed since are left out.
+    /// The runs the action started; runs removed since are left out.
     pub started: Vec<RunId>,
-    /// Why nothing could be started.
+    /// Why the action could not start anything.
     pub refused: Option<String>,
 }
 
-/// Which incidents.
+/// Filter and paging for incidents.
 #[derive(Clone, Debug, Default)]
 pub struct IncidentQuery {
-    /// Only those that are not over.
+    /// Only incidents that are still open.
     pub open: bool,
-    /// Of this workflow.
     pub workflow: Option<WorkflowId>,
-    /// Of this schedule.
     pub schedule: Option<ScheduleId>,
-    /// That this run has begun.
+    /// Only the incident that began with this run.
     pub run: Option<RunId>,
-    /// At most so many.
     pub limit: usize,
-    /// After this one.
     pub after: Option<Cursor>,
 }
 
-/// An incident, with the names of what it is about.
+/// An incident with the names of its workflow and schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IncidentView {
-    /// The incident.
     pub incident: Incident,
-    /// The workflow's name.
     pub workflow_name: Option<String>,
-    /// The schedule's name, if it is there.
+    /// The schedule's name, if the schedule still exists.
     pub schedule_name: Option<String>,
 }
 
-/// What waits for workers.
+/// A queue in which attempts wait for workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueView {
-    /// The queue's name.
     pub name: String,
-    /// How much waits in it.
+    /// How many attempts wait in it.
     pub waiting: u64,
 }
 
-/// Which workflows.
+/// Filter and paging for workflows.
 #[derive(Clone, Debug, Default)]
 pub struct WorkflowQuery {
-    /// With this in the name, in capitals or not.
+    /// A part of the name; ASCII case is ignored.
     pub search: Option<String>,
-    /// Without Punctual's own.
+    /// Leave out Punctual's own workflows.
     pub hides_system: bool,
-    /// At most so many.
     pub limit: usize,
-    /// After this one.
     pub after: Option<Cursor>,
 }
 
 /// A workflow with one of its revisions.
 #[derive(Clone, Debug)]
 pub struct WorkflowView {
-    /// The workflow.
     pub workflow: Workflow,
-    /// Which revision.
     pub revision: u32,
-    /// Its text.
+    /// The definition as it was written.
     pub source: String,
-    /// What it means.
+    /// The definition as it was parsed.
     pub definition: Arc<Definition>,
-    /// The folder of a node that it was published from, if it was.
+    /// The folder of a node that the revision was published from, if it was.
     pub folder: Option<String>,
-    /// When it was saved.
     pub saved_at: Timestamp,
-    /// How many schedules start it.
+    /// How many schedules start the workflow.
     pub schedules: u64,
 }
 
-/// A calendar that was declared.
+/// A declared calendar.
 #[derive(Clone, Debug)]
 pub struct CalendarView {
-    /// Its id.
     pub id: String,
-    /// As it was written, JSON.
+    /// The declaration as JSON.
     pub spec: String,
 }
 
-/// A life of a node.
+/// A node that has joined and is not gone. A node that joins again gets a new id.
 #[derive(Clone, Debug)]
 pub struct NodeView {
-    /// Its id, another one for each life.
     pub id: NodeId,
-    /// What the node is called.
     pub name: String,
-    /// When this life began.
     pub started_at: Timestamp,
-    /// When it was last heard of; nothing where there is no lease.
+    /// When the node last renewed its lease; `None` on a store without leases.
     pub seen_at: Option<Timestamp>,
-    /// Until when others leave its attempts alone; nothing where there is no lease.
+    /// Until when other nodes leave its attempts alone; `None` on a store without leases.
     pub lease_until: Option<Timestamp>,
-    /// Attempts at a time, as it last said.
+    /// How many attempts it performs at a time, as it last reported.
     pub capacity: Option<u64>,
-    /// Attempts that are its own.
+    /// How many attempts it owns now.
     pub attempts: u64,
-    /// What it has found after downtime.
+    /// What it recovered after downtime.
     pub recovered: Recovered,
 }
 
-/// Figures.
+/// Figures for the overview page and for metrics.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
-    /// Schedules by status.
     pub schedules: Vec<(Status, u64)>,
     /// Runs that have not ended, by status.
     pub runs: Vec<(RunStatus, u64)>,
-    /// Questions to people that nobody has answered.
+    /// Approvals that nobody has decided.
     pub approvals: u64,
-    /// Incidents that have not ended.
+    /// Open incidents.
     pub incidents: u64,
-    /// Workflows.
     pub workflows: u64,
-    /// How many of them are paused with a reason: a handler failed, or a person said why.
+    /// How many workflows are paused with a reason: a handler failed, or a person gave one.
     pub paused_workflows: u64,
-    /// The latest of these: name, reason, since when.
+    /// The workflows paused most recently: name, reason, since when.
     pub latest_paused: Vec<(String, String, Timestamp)>,
     /// Wakeups that are due and not claimed, counted up to a limit.
     pub due: u64,
-    /// The earliest wakeup.
     pub next_wakeup: Option<Timestamp>,
-    /// Bytes in the store.
+    /// The size of the store in bytes.
     pub bytes: u64,
 }
 
-/// Paused workflows that figures name.
+/// At most this many paused workflows are named in [`Stats`].
 pub(crate) const PAUSED_SHOWN: usize = 20;
 
-/// How connections are used.
+/// How a pool of connections is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connections {
-    /// A question is asked through them.
+    /// Connections that are answering a query.
     pub used: u64,
-    /// None is.
     pub idle: u64,
-    /// Questions that wait for one.
+    /// Queries that wait for a free connection.
     pub waiting: u64,
 }
 
-/// Something that is wrong with what is stored.
+/// Something that a check found wrong in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What kind, for programs.
+    /// The kind of finding, stable for programs.
     pub code: &'static str,
-    /// In words.
     pub message: String,
-    /// Whether it was repaired.
     pub repaired: bool,
 }
 
-/// A run's key, for lists.
+/// The number in a cursor.
 pub(crate) fn number(cursor: Option<&Cursor>) -> Option<i64> {
     match cursor {
         Some(Cursor::Number(number)) => Some(*number),
@@ -435,7 +383,7 @@ pub(crate) fn number(cursor: Option<&Cursor>) -> Option<i64> {
     }
 }
 
-/// A name, for lists.
+/// The name in a cursor.
 pub(crate) fn name(cursor: Option<&Cursor>) -> Option<&str> {
     match cursor {
         Some(Cursor::Name(name)) => Some(name),
@@ -443,12 +391,12 @@ pub(crate) fn name(cursor: Option<&Cursor>) -> Option<&str> {
     }
 }
 
-/// What is looked for in names; everything, if it is empty.
+/// The text to look for in workflow names, in lower case; empty matches every name.
 pub(crate) fn searched(query: &WorkflowQuery) -> String {
     query.search.as_deref().unwrap_or("").trim().to_ascii_lowercase()
 }
 
-/// A step of a run, for lists. Before the first one, if there is none.
+/// The run and step in a cursor; without one, a key before the first step.
 pub(crate) fn part(cursor: Option<&Cursor>) -> (i64, i64) {
     match cursor {
         Some(Cursor::Step(run, step)) => (run.0, i64::from(*step)),
@@ -456,8 +404,8 @@ pub(crate) fn part(cursor: Option<&Cursor>) -> (i64, i64) {
     }
 }
 
-/// What was decided when about which occurrence, for lists of it: milliseconds, schedule, number. After all of them,
-/// if there is none.
+/// The decided time in milliseconds, schedule and occurrence number in a cursor; without one, a key
+/// after every ledger row.
 pub(crate) fn decided(cursor: Option<&Cursor>) -> (i64, i64, i64) {
     match cursor {
         Some(Cursor::Decided(at, schedule, n)) => {
@@ -467,7 +415,7 @@ pub(crate) fn decided(cursor: Option<&Cursor>) -> (i64, i64, i64) {
     }
 }
 
-/// The outcomes of occurrences that did not run and will not, as far as they are asked for.
+/// The outcomes the query asks for, out of those of occurrences that did not run and will not.
 pub(crate) fn unusual(query: &UnusualQuery) -> Vec<Outcome> {
     let runs = [Outcome::Started, Outcome::Moved, Outcome::Queued];
     let is_wanted = |outcome: &Outcome| query.outcome.is_none_or(|wanted| wanted == *outcome);
@@ -477,7 +425,8 @@ pub(crate) fn unusual(query: &UnusualQuery) -> Vec<Outcome> {
         .collect()
 }
 
-/// A page of occurrences that did not run: of what was read of each outcome, with one more than the limit.
+/// A page of occurrences that did not run, latest decided first. `rows` has up to `limit + 1` rows
+/// of each outcome.
 pub(crate) fn unusual_page(mut rows: Vec<UnusualRow>, query: &UnusualQuery) -> Page<UnusualRow> {
     let place = |row: &UnusualRow| (row.entry.decided_at, row.entry.schedule, row.entry.n);
     rows.sort_by_key(|row| std::cmp::Reverse(place(row)));
@@ -488,8 +437,8 @@ pub(crate) fn unusual_page(mut rows: Vec<UnusualRow>, query: &UnusualQuery) -> P
     page(rows, query.limit, query.after.is_none(), cursor)
 }
 
-/// How many were found by a search of which the whole is not counted: never less than what is shown, and exactly
-/// that if nothing was left out. `passed` came before the page.
+/// The total of a search that is not counted in full: never less than what was seen, and exact if
+/// nothing was left out. `passed` is how many items came before the page.
 pub(crate) fn found_in_all(counted: Total, passed: u64, shown: usize, is_whole: bool) -> Total {
     let seen = passed + shown as u64;
     match counted {
@@ -499,7 +448,7 @@ pub(crate) fn found_in_all(counted: Total, passed: u64, shown: usize, is_whole: 
     }
 }
 
-/// A page of what was read with one more than its limit.
+/// A page out of up to `limit + 1` items: the extra item shows that there is a next page.
 pub(crate) fn page<T>(
     mut items: Vec<T>,
     limit: usize,
@@ -519,7 +468,7 @@ fn cut<T>(items: Vec<T>, has_more: bool, is_first: bool, cursor: impl Fn(&T) -> 
     Page { items, total, next }
 }
 
-/// The same of rows of which some cannot be read: those are left out.
+/// As [`page`], but rows that cannot be read are left out.
 pub(crate) fn readable_page<T>(
     found: Vec<Result<T, Failure>>,
     limit: usize,
@@ -534,14 +483,15 @@ pub(crate) fn readable_page<T>(
     Ok(cut(items, has_more, is_first, cursor))
 }
 
-/// The id of a step, by its place.
+/// The id of the step at this index.
 pub(crate) fn step_id(definition: &Definition, step: u32) -> Result<String, Failure> {
     let known = definition.steps.get(step as usize).map(|step| step.id.clone());
     known.ok_or_else(|| Failure::Damaged(format!("{} has no step {step}", definition.name)))
 }
 
-/// What a run goes through: the steps of its workflow, or the phases of one of its handlers. Nothing, if its definition
-/// is gone or cannot be read: the run is shown without its steps, and `punctual doctor` says why.
+/// The definition a run goes through: the steps of its workflow, or the phases of one of its
+/// handlers. It has no steps if the definition is gone or cannot be read: the run is then shown
+/// without steps, and `punctual doctor` reports why.
 pub(crate) fn process(whole: Option<Definition>, run: &Run) -> Arc<Definition> {
     let process = whole.and_then(|whole| match &run.handler {
         None => Some(Arc::new(whole)),
@@ -550,8 +500,7 @@ pub(crate) fn process(whole: Option<Definition>, run: &Run) -> Arc<Definition> {
     process.unwrap_or_else(|| Arc::new(Definition::of_steps("", Vec::new())))
 }
 
-/// When a step is to be done, by its own deadline or that of its run, whichever is first; and whether one of them is
-/// over.
+/// The earlier of the step's own and the run's deadline, and whether one of them has passed.
 pub(crate) fn deadline(position: &Position, step: u32) -> (Option<Timestamp>, bool) {
     let concerns = |watch: &&Watch| watch.step.is_none_or(|watched| watched == step);
     let watches = || position.watches.iter().filter(concerns);

@@ -1,12 +1,13 @@
-//! Which of the due wakeups a turn takes, when there are more than it can take.
+//! Which due wakeups a turn takes when more are due than it can take.
 
 use engine::turn::Wakeup;
 
 /// How many kinds of wakeups there are.
 const KINDS: usize = 4;
 
-/// Keeps `limit` of these due wakeups, in order of their time: the oldest of each kind up to an equal share of the
-/// turn, then the oldest of the rest. A flood of one kind does not delay the others.
+/// Keeps `limit` of these due wakeups, in order of their time: the oldest of each kind up to an
+/// equal share of the turn, then the oldest of the rest. So a flood of one kind does not delay the
+/// others.
 pub(crate) fn fair(mut due: Vec<(i64, Wakeup)>, limit: usize) -> Vec<(i64, Wakeup)> {
     due.sort_unstable();
     if due.len() <= limit {

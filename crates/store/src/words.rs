@@ -1,11 +1,11 @@
-//! The words of a name, for search by their beginnings.
+//! Splits a name into words, for search by their beginnings.
 
-/// A name of hundreds of words is found by its first ones.
+/// Only the first words of a name are indexed, so that a name of hundreds of words stays small.
 const MOST: usize = 12;
-/// Nobody types more of a word.
+/// Only this many characters of a word are indexed: nobody types more.
 const LONGEST: usize = 40;
 
-/// Lower-case runs of letters and digits.
+/// The runs of letters and digits in a name, in lower case.
 pub(crate) fn words(name: &str) -> impl Iterator<Item = String> + '_ {
     name.split(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty())

@@ -1,4 +1,4 @@
-//! Encrypted connections to a real server, and whom they trust.
+//! Encrypted connections to a real server, and which certificates they trust.
 
 use calendar::Zones;
 use engine::Moment;
@@ -13,7 +13,7 @@ fn authority() -> CertifiedIssuer<'static, KeyPair> {
     CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("an authority")
 }
 
-/// A server that takes encrypted connections alone, with a certificate for `localhost`.
+/// A server that accepts only encrypted connections, with a certificate for `localhost`.
 struct Server {
     cluster: Cluster,
     folder: tempfile::TempDir,
@@ -99,7 +99,7 @@ async fn every_connection_is_encrypted() {
     store.on_call(Box::new(|_| {}));
     let now = Timestamp::from_second(1_800_000_000).expect("in range");
     store.join("one", Moment::new(now, now)).await.expect("it joins");
-    // Questions, renewals and the listener have one each.
+    // Queries, renewals and the listener have at least one connection each.
     let looks = (0..600).take_while(|_| server.connections().0 < 3);
     let looks = looks.map(|_| std::thread::sleep(std::time::Duration::from_millis(50)));
     assert!(looks.count() < 600, "{:?}", server.connections());

@@ -1,4 +1,4 @@
-//! What must have become of bursts, asked of the file.
+//! Checks in the database file what must have become of bursts.
 
 use rusqlite::Connection;
 
@@ -6,7 +6,7 @@ use super::world::Burst;
 use crate::model::{Checked, Violation, broken};
 use crate::simulation::unexpected;
 
-/// Rows that must not be there, and the checker that says so.
+/// Each rule: the checker's name, a description, and a query for rows that must not exist.
 const RULES: [(&str, &str, &str); 6] = [
     (
         "ended",
@@ -45,7 +45,7 @@ const RULES: [(&str, &str, &str); 6] = [
     ),
 ];
 
-/// Everything; how many runs there are.
+/// Checks everything. Returns how many runs there are.
 pub(super) fn all(connection: &Connection, bursts: &[Burst]) -> Result<u64, Violation> {
     for (checker, what, sql) in RULES {
         let mut statement = connection.prepare(sql).map_err(unexpected)?;
@@ -62,7 +62,8 @@ pub(super) fn all(connection: &Connection, bursts: &[Burst]) -> Result<u64, Viol
     connection.query_row(sql, [], |row| row.get(0)).map_err(unexpected)
 }
 
-/// As many schedules as were asked for, each as often as it was due; and a run for each start by hand.
+/// Checks that there are as many schedules as were created, each decided as often as it was due,
+/// and a run for each start by hand.
 fn complete(connection: &Connection, burst: &Burst) -> Checked {
     let Some((name, schedules, repeats)) = burst.due() else { return started(connection, burst) };
     let sql = "SELECT count(DISTINCT s.id), count(l.n) FROM schedules s

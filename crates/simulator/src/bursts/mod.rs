@@ -1,7 +1,9 @@
-//! Runs that end inside the decision that starts them, by the thousand: nobody performs anything, so that one decision
-//! brings about the next. The driver, engine and store are the real ones; commits fail, and the node dies.
+//! Thousands of runs that end inside the decision that starts them: no attempt is performed, so one
+//! decision leads to the next. Driver, engine and store are the real ones; commits fail, and the
+//! node dies.
 //!
-//! What must have become of a burst is known beforehand, and is held against the file when everything has come to rest.
+//! The outcome of a burst is known beforehand, and is compared with the file when nothing is left
+//! to do.
 
 mod check;
 pub(crate) mod planted;
@@ -32,13 +34,14 @@ use crate::{Failed, Summary};
 
 /// 2026-01-01.
 const BEGINNING: i64 = 1_767_225_600_000;
-/// Occurrences, schedules or events of one burst: more than one turn begins.
+/// How many occurrences, schedules or events a burst has: more than one turn begins.
 pub(crate) const BURST: usize = 5_000;
-/// A world that has not come to rest after so many turns never does: each begins a thousand runs and more.
+/// A world that is still busy after this many turns will never be idle: each turn begins a thousand
+/// runs or more.
 const TURNS: u64 = 3_000;
-/// How often somebody asks again who does not know what became of their command.
+/// How many times a caller repeats a command whose outcome is not known.
 const TRIES: usize = 50;
-/// A planted bug strikes at each turn of this rest.
+/// A planted bug strikes once every this many turns.
 const STRIKE_EVERY: u64 = 4;
 
 struct Bursts {
@@ -54,7 +57,7 @@ struct Bursts {
     _folder: TempDir,
 }
 
-/// Lives through a world of bursts: each kind of burst once, in an order that follows from the seed.
+/// Simulates a world of bursts: each kind once, in an order that follows from the seed.
 pub fn burst(seed: u64, sabotage: Option<Sabotage>) -> Result<Summary, Box<Failed>> {
     let failed =
         |violation, step, trace| Box::new(Failed { violation, step, trace, state: String::new() });
@@ -94,7 +97,7 @@ impl Bursts {
         })
     }
 
-    /// How many runs there were.
+    /// Runs the world. Returns how many runs it created.
     fn live(&mut self) -> Result<u64, Violation> {
         self.join();
         for workflow in Workflow::ALL {
@@ -126,7 +129,7 @@ impl Bursts {
         self.trace.note(self.step, self.machine.time.wall(), event);
     }
 
-    /// Until there is a node again.
+    /// Joins until there is a node again.
     fn join(&mut self) {
         while self.node.is_none() {
             self.node = self.machine.join().ok();
@@ -137,7 +140,8 @@ impl Bursts {
         }
     }
 
-    /// The model of single commits does not know bursts: what happened is looked at in the end.
+    /// Drops the records of single commits: the model of these does not cover bursts, which are
+    /// checked at the end.
     fn forget_records(&self) {
         drop(self.machine.desk.records());
         drop(self.machine.work.begun());
@@ -153,7 +157,7 @@ impl Bursts {
         self.note("the node was dead".to_owned());
     }
 
-    /// Somebody asks until they know what became of it.
+    /// Repeats a command until its outcome is known.
     fn command(&mut self, command: &Command) -> Checked {
         self.commands += 1;
         let key = format!("command {}", self.commands);
@@ -227,12 +231,12 @@ impl Bursts {
                 self.command(&Command::StartWorkflow { id, run })?;
             }
         }
-        // Nobody is awake until all of it is due.
+        // The node sleeps until the whole burst is due.
         self.machine.time.pass(burst.lasts());
         Ok(())
     }
 
-    /// Turns, one after the other, until nothing is left to do and nothing will be.
+    /// Takes turns until nothing is left to do now or later.
     fn come_to_rest(&mut self) -> Checked {
         let begin = self.step;
         loop {

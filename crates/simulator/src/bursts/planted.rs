@@ -1,8 +1,8 @@
-//! Planted bugs of bursts: what each does to the file between two commits.
+//! Planted bugs of bursts: what each changes in the file between two commits.
 
 use crate::sabotage::Sabotage;
 
-/// Statements.
+/// The statements of a planted bug, if it is one of bursts.
 pub(crate) fn sql(sabotage: Sabotage) -> Option<&'static str> {
     Some(match sabotage {
         Sabotage::LeaveEndedOpen => {

@@ -1,4 +1,4 @@
-//! What bursts are made of.
+//! The workflows and bursts of a world of bursts.
 
 use engine::WorkflowId;
 use engine::turn::NewSchedule;
@@ -9,25 +9,25 @@ use super::BURST;
 use crate::clock::instant;
 use crate::random::Random;
 
-/// Schedules that share a burst of missed occurrences: so many wait at most for each of them.
+/// How many schedules share a burst of missed occurrences: the queue of one schedule is bounded.
 const SCHEDULES: usize = 10;
-/// Steps of a chain.
+/// How many steps a chain has.
 const CHAIN: usize = 200;
-/// Items of one step.
+/// How many items a step has.
 const ITEMS: usize = 1_000;
 
 /// Workflows whose runs end in the decision that starts them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Workflow {
-    /// The condition of its only step is false.
+    /// Its only step has a condition that is false.
     NotTaken,
-    /// It starts a workflow that is not there, and goes on.
+    /// It starts a workflow that does not exist, and goes on.
     Orphaned,
-    /// It goes over a list with nothing in it.
+    /// It goes over an empty list.
     OverNothing,
-    /// It waits for as many events as there are already, all at once.
+    /// It waits for as many events as exist already, all at once.
     WaitsForAll,
-    /// It waits for one event after the other; all are there already.
+    /// It waits for one event after the other; all exist already.
     WaitsInTurn,
 }
 
@@ -40,7 +40,7 @@ impl Workflow {
         Workflow::WaitsInTurn,
     ];
 
-    /// Its name, and that of its topic.
+    /// The name of the workflow and of its topic.
     pub(super) fn name(self) -> &'static str {
         match self {
             Workflow::NotTaken => "not-taken",
@@ -81,19 +81,19 @@ impl Workflow {
     }
 }
 
-/// Much at once.
+/// Many things that are due at once.
 #[derive(Clone, Debug)]
 pub(super) enum Burst {
-    /// Occurrences that were due while nobody was awake, and are all made up for.
+    /// Occurrences that were due while the node slept, all of which are made up for.
     Missed { workflow: Workflow, name: String, repeats: usize },
     /// Schedules that are due at the same instant.
     Together { workflow: Workflow, name: String, count: usize },
-    /// Events that are there before somebody waits for them.
+    /// Events that exist before a step waits for them.
     Events { workflow: Workflow, count: usize },
 }
 
 impl Burst {
-    /// Each kind, in any order.
+    /// Each kind of burst, in random order.
     pub(super) fn all(random: &mut Random) -> Vec<Burst> {
         let works = [Workflow::NotTaken, Workflow::Orphaned, Workflow::OverNothing];
         let mut all = vec![
@@ -112,7 +112,7 @@ impl Burst {
         all
     }
 
-    /// How long nobody is awake, in milliseconds.
+    /// How long the node sleeps, in milliseconds.
     pub(super) fn lasts(&self) -> i64 {
         match self {
             Burst::Missed { repeats, .. } => 1_000 * (*repeats as i64 + 10),
@@ -125,7 +125,8 @@ impl Burst {
         let (count, declared) = match self {
             Burst::Missed { name, repeats, .. } => {
                 let catch_up = json!({ "policy": "all", "limit": repeats });
-                // As many as are made up for: `total_repeats` counts those that succeed.
+                // `total_repeats` counts only successes, so `end` limits the occurrences to those
+                // that are made up for.
                 let end = instant(now + 1_000 * *repeats as i64 + 500).to_string();
                 let declared = json!({ "name": name, "interval": "1s", "end": end,
                     "overlap": "queue_all", "queue_limit": repeats, "catch_up": catch_up });
@@ -156,7 +157,7 @@ fn read_one(text: &str) -> Box<Declared> {
     match read_written(text) {
         Ok(written) => written.declared,
         Err(mistakes) => {
-            // A mistake of this file: told by what it cannot create.
+            // A mistake in this file: the check then finds no schedule.
             debug_assert!(false, "{text}: {mistakes:?}");
             Box::default()
         }

@@ -1,21 +1,22 @@
-//! Workflows with topics by chance: handlers come and go from version to version, and so do steps.
+//! Random workflows with topics: handlers and steps come and go from version to version.
 
 use serde_json::{Map, Value, json};
 
 use crate::random::Random;
 
-/// What such workflows are called, with a number.
+/// The name of such workflows, followed by a number.
 pub(crate) const PREFIX: &str = "handlers-";
-/// So many there are at most.
+/// How many such workflows there are at most.
 pub(crate) const MOST: usize = 2;
 /// The topics that each of them has; the last one is shared by all.
 pub(crate) const TOPICS: [&str; 3] = ["t0", "t1", "common"];
-/// The only one that triggers hear of. Steps do not publish to it, so that nothing starts itself again and again.
+/// The only topic that triggers subscribe to. Steps do not publish to it, so that no workflow
+/// starts itself again and again.
 const HEARD: &str = "t1";
-/// Handlers of each kind at most.
+/// How many handlers of each kind a workflow has at most.
 const HANDLERS: usize = 3;
 
-/// Something to call an event by: few, so that they are published again.
+/// A random message id, out of few, so that the same ones are published again.
 pub(crate) fn message_id(random: &mut Random) -> String {
     format!("m{}", random.below(120))
 }
@@ -109,7 +110,7 @@ fn consumer(random: &mut Random) -> Value {
     if subscribe.is_empty() {
         subscribe.push(random.pick(&TOPICS));
     }
-    // A script asks for events itself; others are given what is pending.
+    // A script reserves events itself; other handlers are given the pending ones.
     let prepare = if random.chance(100) { script() } else { http() };
     let mut consumer = json!({ "subscribe": subscribe, "prepare": prepare });
     match random.below(5) {

@@ -1,5 +1,6 @@
-//! Topics, producers and consumers: random definitions, phases that give, fail and are lost, an outside world that
-//! remembers what was really done to it, and people who publish, skip and start things.
+//! Topics, producers and consumers: random definitions, phases that succeed, fail and are lost, an
+//! outside world that records what was really done to it, and people who publish, skip and start
+//! things.
 
 pub(crate) mod generate;
 pub(crate) mod people;

@@ -1,4 +1,4 @@
-//! What people and programs ask of topics and handlers.
+//! Random commands about topics and handlers.
 
 use engine::run::Resolution;
 use engine::topics::Message;
@@ -11,7 +11,7 @@ use super::generate::{PREFIX, message_id};
 use crate::model::Model;
 use crate::random::Random;
 
-/// Something about topics and handlers, if there are any.
+/// A random command about topics and handlers, if there are any.
 pub(crate) fn ask(random: &mut Random, model: &Model, run: NewRun) -> Option<Command> {
     match random.below(20) {
         0..=9 => publish(random, model),
@@ -23,7 +23,7 @@ pub(crate) fn ask(random: &mut Random, model: &Model, run: NewRun) -> Option<Com
     }
 }
 
-/// What one says of a mutation of which nobody knows what became.
+/// What a person says about a mutation whose outcome is unknown.
 pub(crate) fn resolution(random: &mut Random) -> Resolution {
     let all = [Resolution::Applied, Resolution::DidNotHappen, Resolution::Failed, Resolution::Skip];
     random.pick(&all)
@@ -39,7 +39,7 @@ fn message(random: &mut Random) -> Message {
     }
 }
 
-/// One, several at once, or the same one twice.
+/// Publishes one event, several at once, or the same one twice.
 fn publish(random: &mut Random, model: &Model) -> Option<Command> {
     let topics = model.topics();
     if topics.is_empty() {
@@ -83,14 +83,14 @@ fn pause(random: &mut Random, model: &Model) -> Option<Command> {
         return None;
     }
     let (id, paused) = random.pick(&known);
-    // One that waits for a person is resumed sooner than one that does not is paused.
+    // A workflow that waits for a person is resumed more often than a running one is paused.
     if !paused && random.chance(800) {
         return None;
     }
     Some(Command::PauseWorkflow { id: WorkflowId(id), paused: !paused, reason: None })
 }
 
-/// The first workflow with handlers that is paused goes on.
+/// Resumes the first paused workflow with handlers.
 pub(crate) fn resume(model: &Model) -> Option<Command> {
     let (id, _) = workflows(model).into_iter().find(|(_, paused)| *paused)?;
     Some(Command::PauseWorkflow { id: WorkflowId(id), paused: false, reason: None })

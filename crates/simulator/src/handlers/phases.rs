@@ -1,4 +1,4 @@
-//! What the phases of handlers give, and what they do to the outside world.
+//! What the phases of handlers return, and what they do to the outside world.
 
 use engine::run::{AttemptEnd, Item};
 use engine::turn::Perform;
@@ -13,13 +13,13 @@ use crate::work::{Manners, failed};
 /// The phase that is a mutation of the outside world.
 pub(crate) const MUTATION: &str = "mutation";
 
-/// When something really happens outside, if it does.
+/// When a mutation really happens outside, if it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Happens {
     Never,
-    /// Whatever becomes of the attempt.
+    /// It happens whatever becomes of the attempt.
     AtOnce,
-    /// Only if the attempt comes to its end.
+    /// It happens only if the attempt ends.
     WithAnswer,
 }
 
@@ -27,7 +27,7 @@ pub(crate) enum Happens {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Deed {
     pub(crate) run: i64,
-    /// What the outside world would know it again by.
+    /// The idempotency key by which the outside world recognizes it.
     pub(crate) key: String,
 }
 
@@ -44,7 +44,8 @@ pub(crate) fn mutates(perform: &Perform) -> bool {
         && perform.step().id == MUTATION
 }
 
-/// What is wrong with what a phase is given, if something is: every event names its topic and itself.
+/// What is wrong with the input of a phase, if anything: every event must have a topic and a
+/// message id.
 pub(crate) fn wrong_input(perform: &Perform) -> Option<String> {
     let input: Value = serde_json::from_str(&perform.input).unwrap_or_default();
     let events = input["events"].as_array()?;
@@ -70,7 +71,7 @@ pub(crate) fn end(
     if random.chance(manners.fails / 3) {
         return failed("network", true);
     }
-    // Nobody has faults in mind when it is calm.
+    // In the calm phase of a world nothing fails.
     if manners.fails > 0 && random.chance(4) {
         return gives(&json!("what?"));
     }
@@ -90,7 +91,7 @@ pub(crate) fn end(
     }
 }
 
-/// How a mutation ends, and whether it has happened: one may have without anybody knowing.
+/// How a mutation ends, and when it happens: it may happen without anybody knowing.
 pub(crate) fn mutation(random: &mut Random, manners: Manners) -> (AttemptEnd, Happens) {
     let happens = random.pick(&[Happens::AtOnce, Happens::WithAnswer]);
     if random.chance(manners.fails / 3) {
@@ -104,7 +105,7 @@ pub(crate) fn mutation(random: &mut Random, manners: Manners) -> (AttemptEnd, Ha
     (gives(&json!({ "v": 1 })), happens)
 }
 
-/// How one ends that takes too long: a mutation may have happened.
+/// How an attempt ends that takes too long: a mutation may have happened.
 pub(crate) fn too_long(perform: &Perform) -> AttemptEnd {
     match mutates(perform) {
         true => AttemptEnd::Unknown { message: "no answer came in time".to_owned() },
@@ -132,7 +133,7 @@ fn prepare(random: &mut Random, manners: Manners, now: i64, input: &str) -> Atte
             }
         }
     }
-    // What somebody else may have, or nobody knows.
+    // Also reserves an event that another run may have, or that does not exist.
     if !is_calm && random.chance(10) {
         reservations.push(json!({ "topic": TOPICS[0], "ids": [message_id(random)] }));
     }

@@ -1,8 +1,8 @@
-//! Planted bugs of topics and handlers: what each does to the file between two commits.
+//! Planted bugs of topics and handlers: what each changes in the file between two commits.
 
 use crate::sabotage::Sabotage;
 
-/// Statements, with `?1` for the present.
+/// The statements of a planted bug, with `?1` for the present.
 pub(crate) fn sql(sabotage: Sabotage) -> Option<&'static str> {
     Some(match sabotage {
         Sabotage::ForgetToGiveBack => {

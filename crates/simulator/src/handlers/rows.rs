@@ -1,4 +1,4 @@
-//! What is stored of topics, events and handlers.
+//! The stored rows of topics, events and handlers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -52,11 +52,11 @@ pub(crate) struct HandlerRow {
     pub(crate) run: Option<i64>,
 }
 
-/// What one commit has changed of them.
+/// What one commit has changed in these tables.
 #[derive(Debug, Default)]
 pub(crate) struct Handled {
     pub(crate) topics: Vec<TopicRow>,
-    /// Nothing if it is gone, as with the others.
+    /// `None` if the row is gone, as with the others below.
     pub(crate) events: Vec<(i64, Option<EventRow>)>,
     pub(crate) handlers: Vec<(i64, Option<HandlerRow>)>,
     pub(crate) mutations: Vec<(i64, Option<MutationStatus>)>,
@@ -73,7 +73,7 @@ impl Handled {
             && self.subscriptions.is_empty()
     }
 
-    /// Reads one row that has changed; whether it is one of these.
+    /// Reads one changed row, if it is of one of these tables.
     pub(crate) fn note(&mut self, db: &Connection, kind: i64, id: i64) -> Read<()> {
         match kind {
             5 => self.topics.extend(topic(db, id)?),
@@ -158,7 +158,7 @@ fn consumers(db: &Connection, topic: i64) -> Read<Vec<i64>> {
     db.prepare_cached(sql)?.query_map([topic], |row| row.get(0))?.collect()
 }
 
-/// Definitions of workflows with handlers, read once each; nothing for other workflows.
+/// Definitions of workflows with handlers, each read once; `None` for other workflows.
 #[derive(Default)]
 pub(crate) struct Definitions(HashMap<(i64, u32), Option<Arc<Definition>>>);
 

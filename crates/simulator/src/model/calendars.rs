@@ -1,5 +1,5 @@
-//! Calendars that change. From the commit on, everything is decided by the new one; the next time that
-//! is stored is the old one until it is computed again.
+//! Calendars that change. From the commit on, everything is decided by the new calendar; the stored
+//! next time is the old one until it is recomputed.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use language::Rules;
 use super::{Checked, Kept, Model, broken};
 
 impl Model {
-    /// A calendar was declared, or declared anew.
+    /// A calendar was declared, or declared again.
     pub(crate) fn take_calendars(&mut self, rules: Arc<Rules>) -> Checked {
         self.rules = rules;
         let uses = |kept: &&mut Kept| kept.declared.timing.calendar.is_some();
         for kept in self.schedules.values_mut().filter(uses) {
             kept.anchor_at(&self.rules, kept.anchor)?;
             kept.is_outdated = true;
-            // What is told of days off, and where it is moved to, is the new calendar's.
+            // Days off, and where occurrences move, now follow the new calendar.
             kept.days_off.clear();
             let overrides = &kept.overrides;
             let by_hand = |nominal: &i64| {
@@ -30,7 +30,7 @@ impl Model {
         Ok(())
     }
 
-    /// Whoever computes next times again says that all of them are done.
+    /// Checks that no schedule is outdated, after recomputing has reported that all are done.
     pub(crate) fn check_up_to_date(&self) -> Checked {
         for (id, kept) in &self.schedules {
             let is_old = kept.is_outdated && !kept.follows_completion();
@@ -46,14 +46,14 @@ impl Model {
 }
 
 impl Kept {
-    /// Of several at one instant any may be named.
+    /// Whether `next` is right. Of several occurrences at one instant any may be named.
     pub(super) fn is_due_next(&self, next: Option<(i64, i64)>) -> bool {
         let expected = self.expected_next();
         let same = |next: (i64, i64)| self.group_after(self.cursor).contains(&next);
         next == expected || expected.is_some() && next.is_some_and(same)
     }
 
-    /// What must be due next from now on. An old time stays while nothing is done about it.
+    /// Sets what must be due next from now on. An old time stays until it is recomputed.
     pub(super) fn expect_next(&mut self) {
         if self.is_outdated && self.row.next == self.next && !self.is_due_next(self.next) {
             return;

@@ -1,4 +1,4 @@
-//! One commit, held against what must be.
+//! Checks one commit against the model.
 
 use std::collections::BTreeMap;
 
@@ -15,26 +15,26 @@ use crate::watch::{Changes, LedgerRow, RunRow, ScheduleRow};
 pub(super) struct Touched {
     pub(super) before: Status,
     pub(super) after: Status,
-    /// Whether the workflow was paused before and after.
+    /// Whether the workflow was paused both before and after.
     pub(super) on_hold: bool,
-    /// Whether it was paused before or after.
+    /// Whether the workflow was paused before or after.
     pub(super) was_held: bool,
-    /// Whether something was active or waiting before.
+    /// Whether a run was active or an occurrence queued before.
     pub(super) was_busy: bool,
     /// Whether a run has failed for the last time.
     pub(super) gave_up: bool,
-    /// Whether anything of it has ended.
+    /// Whether any of its runs has ended.
     pub(super) has_ended: bool,
     pub(super) created: Vec<RunRow>,
     pub(super) ledger: Vec<(u64, Option<LedgerRow>)>,
 }
 
-/// All of them, by schedule.
+/// What one commit has done, by schedule.
 pub(super) type TouchedAll = BTreeMap<i64, Touched>;
 
 impl Model {
-    /// Takes over what a commit has changed, or says what must not be. `refused` is how many reports
-    /// the store says it refused, if its answer arrived.
+    /// Takes over what a commit has changed, or returns the violation. `refused` is how many
+    /// reports the store refused, if its answer arrived.
     pub(crate) fn commit(
         &mut self,
         cause: &Cause,
@@ -90,7 +90,7 @@ impl Model {
         self.check_concurrency(&moved)
     }
 
-    /// Those that someone said were computed again are no longer of an old calendar.
+    /// Checks that schedules which a command recomputed are no longer outdated.
     fn check_recomputed(&self, cause: &Cause) -> Checked {
         let is_known = |id: &i64| self.schedules.contains_key(id);
         for id in recomputed(cause).filter(is_known) {
@@ -106,7 +106,7 @@ impl Model {
         Ok(())
     }
 
-    /// A row that was removed does not come back, unless its schedule is gone as well.
+    /// Checks that a removed ledger row does not come back, unless its schedule is gone as well.
     fn take_history(&mut self, id: i64, n: u64, row: Option<&LedgerRow>) -> Checked {
         let Some(row) = row else { return Ok(()) };
         let was_there = self.history.written(id, row);
@@ -122,7 +122,8 @@ impl Model {
         self.workflows.values().filter(|row| row.paused).map(|row| row.id).collect()
     }
 
-    /// `paused` are the workflows that were paused before, and those that are now.
+    /// Notes that a commit touches a schedule. `paused` are the workflows that were paused before,
+    /// and those that are now.
     fn touch(&self, all: &mut TouchedAll, id: i64, paused: &(Vec<i64>, Vec<i64>)) {
         let kept = self.schedules.get(&id);
         let before = kept.map_or(Status::Active, |kept| kept.row.status);
@@ -216,7 +217,7 @@ impl Model {
         Ok(())
     }
 
-    /// No more than the workflow's limit have begun and not ended, unless the limit was lowered.
+    /// Checks that no more runs are active than the workflow's limit, unless the limit was lowered.
     fn check_concurrency(&self, moved: &[Moved]) -> Checked {
         let begun = moved.iter().filter(|moved| moved.has_begun);
         for moved in begun.filter(|moved| moved.row.handler.is_none()) {
@@ -238,7 +239,7 @@ impl Model {
     pub(super) fn count_begun(&mut self, before: Option<&RunRow>, after: &RunRow) -> bool {
         let is_begun = |status: RunStatus| status != RunStatus::Pending && !status.has_ended();
         let (was, is) = (before.is_some_and(|run| is_begun(run.status)), is_begun(after.status));
-        // Those of handlers do not count: they go one by one.
+        // Handlers' runs do not count: they run one at a time.
         if after.handler.is_some() {
             return !was && is;
         }
@@ -252,7 +253,7 @@ impl Model {
     }
 }
 
-/// The schedules whose next times someone has computed again.
+/// The schedules whose next times a command has recomputed.
 fn recomputed(cause: &Cause) -> impl Iterator<Item = i64> {
     let ids = match cause {
         Cause::Command(command) => match &**command {

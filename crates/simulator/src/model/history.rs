@@ -1,17 +1,17 @@
-//! What is kept of the past: nothing goes before its time or before it has ended, and what is past its
-//! time goes.
+//! Checks retention: nothing is removed before its time or before it has ended, and what is past
+//! its time is removed.
 
 use std::collections::BTreeMap;
 
 use super::{Checked, Model, broken};
 use crate::watch::{Changes, LedgerRow, RunRow};
 
-/// What has not been removed.
+/// History that has not been removed.
 #[derive(Default)]
 pub(super) struct History {
     /// Runs that have ended.
     runs: BTreeMap<i64, Past>,
-    /// When each row was decided, by schedule and number.
+    /// When each ledger row was decided, by schedule and number.
     rows: BTreeMap<(i64, u64), i64>,
     walk: Walk,
 }
@@ -23,15 +23,15 @@ struct Past {
     workflow: i64,
 }
 
-/// Removing goes on, a little at a time, until there is no more.
+/// Expiry removes a little at a time, until there is no more.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Walk {
-    /// The next one begins from the beginning.
+    /// The next pass begins from the beginning.
     #[default]
     Over,
-    /// It has begun at this time, and nothing else was committed since.
+    /// The walk began at this time, and nothing else was committed since.
     Since(i64),
-    /// Something else has happened since it began.
+    /// Something else was committed since the walk began.
     Disturbed,
 }
 
@@ -42,12 +42,12 @@ impl History {
         self.runs.insert(run.key, Past { created_at, ended_at, schedule, workflow });
     }
 
-    /// A row was written; whether it was there before.
+    /// Notes that a ledger row was written. Returns whether it existed before.
     pub(super) fn written(&mut self, schedule: i64, row: &LedgerRow) -> bool {
         self.rows.insert((schedule, row.n), row.decided_at).is_some()
     }
 
-    /// Something else than removing was committed.
+    /// Notes that something other than expiry was committed.
     pub(super) fn disturb(&mut self) {
         if self.walk != Walk::Over {
             self.walk = Walk::Disturbed;
@@ -56,7 +56,7 @@ impl History {
 }
 
 impl Model {
-    /// Takes over what was removed. `more` is what the store says, if its answer arrived.
+    /// Takes over what was removed. `more` is what the store reports, if its answer arrived.
     pub(crate) fn expire(
         &mut self,
         now: i64,
@@ -141,10 +141,11 @@ impl Model {
         Ok(())
     }
 
-    /// There is no more: everything that was past its time when removing began is gone.
+    /// Checks, once the store reports no more, that everything past its time when expiry began is
+    /// gone.
     fn check_expired(&self, began: i64, keep: i64) -> Checked {
-        // They are looked for in the order of their creation, up to the first that is too young: where the clock was
-        // set back, some wait for those of before.
+        // The store looks at runs in the order of creation, up to the first that is too young. If
+        // the clock was set back, some runs wait for those created before.
         let mut latest = i64::MIN;
         let mut is_left = |run: &Past| {
             latest = latest.max(run.created_at);
@@ -176,7 +177,7 @@ impl Model {
         kept.is_some_and(|kept| kept.active.contains_key(&n) || kept.queued.contains_key(&n))
     }
 
-    /// How long its run is kept: as the schedule says, or the workflow, or else the node.
+    /// How long a run is kept: as its schedule says, or its workflow, or else the node.
     fn kept_of_run(&self, run: &Past, keep: i64) -> i64 {
         let of_schedule = run.schedule.and_then(|id| self.schedules.get(&id)?.retention);
         of_schedule.or_else(|| self.workflows.get(&run.workflow)?.retention).unwrap_or(keep)

@@ -1,4 +1,5 @@
-//! Incidents: each begins with a final failure, ends with a success, and tells once of each.
+//! Checks incidents: each begins with a final failure, ends with a success, and notifies once of
+//! each.
 
 use std::collections::BTreeMap;
 
@@ -12,18 +13,18 @@ use super::runs::Moved;
 use super::{Checked, Model, broken};
 use crate::watch::IncidentRow;
 
-/// Whose incident it is.
+/// The schedule or workflow that an incident is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Subject {
     Schedule(i64),
-    /// Runs that no schedule started.
+    /// The runs of this workflow that no schedule started.
     Workflow(i64),
 }
 
-/// What is known of incidents, as of the last commit.
+/// Incidents as of the last commit.
 #[derive(Default)]
 pub(super) struct Incidents {
-    /// The one that is open, of each that has one.
+    /// The open incident of each subject that has one.
     open: BTreeMap<Subject, i64>,
     greatest: i64,
 }
@@ -39,7 +40,7 @@ struct Seen {
 }
 
 impl Model {
-    /// Holds the incidents of one commit against the runs that have ended in it.
+    /// Compares the incidents of one commit with the runs that ended in it.
     pub(super) fn check_incidents(
         &mut self,
         rows: Vec<(i64, Option<IncidentRow>)>,
@@ -78,7 +79,7 @@ impl Model {
         Ok(())
     }
 
-    /// Only those that are over are removed.
+    /// Checks that only incidents that are over are removed.
     pub(super) fn incidents_go(&mut self, rows: Vec<(i64, Option<IncidentRow>)>) -> Checked {
         for (key, row) in rows {
             let is_open = self.incidents.open.values().any(|open| *open == key);
@@ -89,7 +90,8 @@ impl Model {
         Ok(())
     }
 
-    /// What the end of a run says. Of handlers only their schedules and their workflow know whether they are tried again.
+    /// Counts how a run ended. For handlers, only their schedule and their workflow know whether
+    /// they are retried.
     fn count_ended(&self, moved: &Moved, seen: &mut BTreeMap<Subject, Seen>) {
         let run = &moved.row;
         let subject = match run.schedule {
@@ -113,7 +115,7 @@ impl Model {
         }
     }
 
-    /// Takes over a row; how many runs it says were started.
+    /// Takes over a row. Returns how many runs it says were started to notify people.
     fn take_incident(
         &mut self,
         key: i64,
@@ -158,7 +160,7 @@ impl Model {
 
     fn check_subject(&self, subject: Subject, seen: &Seen) -> Checked {
         let open = self.incidents.open.get(&subject).copied();
-        // A schedule or workflow that is gone has nothing to say.
+        // A schedule or workflow that is gone stores no incident.
         let stored = match subject {
             Subject::Schedule(id) => self.schedules.get(&id).map(|kept| kept.row.incident),
             Subject::Workflow(id) => self.workflows.get(&id).map(|row| row.incident),
@@ -187,7 +189,8 @@ impl Model {
         }
     }
 
-    /// Whether it is of a workflow with handlers: they fail for good when their workflow is paused for it.
+    /// Whether the subject belongs to handlers: they fail for good when their workflow is paused
+    /// for it.
     fn is_of_handlers(&self, subject: Subject) -> bool {
         match subject {
             Subject::Schedule(id) => self.schedules.get(&id).is_some_and(|kept| {

@@ -1,4 +1,4 @@
-//! One schedule as it must be.
+//! The model of one schedule.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,42 +11,43 @@ use super::{Violation, broken};
 use crate::clock::instant;
 use crate::watch::ScheduleRow;
 
-/// A schedule and all that follows from what has happened to it.
+/// A schedule with everything that follows from what has happened to it.
 pub(crate) struct Kept {
     pub(crate) row: ScheduleRow,
     pub(crate) declared: Declared,
     pub(crate) timing: Timing,
-    /// When it was last declared, edited, paused or resumed, or its next time computed again. Not known while a calendar
-    /// has changed and a turn may compute the next time again by itself.
+    /// When it was last declared, edited, paused, resumed or recomputed. `None` while a calendar
+    /// has changed and a turn may recompute the next time by itself.
     pub(super) told_at: Option<i64>,
-    /// Where an interval counts from.
+    /// The instant from which an interval counts.
     pub(super) anchor: i64,
-    /// Everything due up to here has its row.
+    /// Everything due up to here has its ledger row.
     pub(super) cursor: i64,
-    /// What an interval from completion counts from, while it counts.
+    /// The instant from which an interval after completion counts, while it counts.
     pub(super) counts_from: Option<i64>,
     pub(super) next_n: u64,
     /// Occurrences that succeeded and count towards the repeat limit.
     pub(super) counted: u64,
     pub(crate) overrides: Vec<(i64, OverrideAction)>,
-    /// Nominal times to come whose occurrence has been: it was moved to before.
+    /// Future nominal times whose occurrence has already happened, because it was moved to an
+    /// earlier time.
     pub(super) been: BTreeSet<i64>,
     pub(super) days_off: BTreeSet<i64>,
     pub(super) active: BTreeMap<u64, Going>,
     pub(super) by_hand: BTreeSet<i64>,
-    /// Number, and before when it does not start.
+    /// The occurrence number, and the time before which it does not start.
     pub(super) queued: BTreeMap<u64, i64>,
-    /// Numbers of what someone asked for although it was past.
+    /// Numbers of past occurrences that someone asked for.
     pub(super) made_up: BTreeSet<u64>,
     pub(super) run_count: u64,
     pub(super) error_count: u64,
-    /// What is due next: nominal and effective.
+    /// The next occurrence: nominal and effective time.
     pub(crate) next: Option<(i64, i64)>,
-    /// When it is due in the list of all.
+    /// The time under which the schedule is in `Model::due`.
     pub(super) listed: Option<i64>,
-    /// Whether a calendar has changed, and `next` may be the old one's.
+    /// Whether a calendar has changed and `next` may still come from the old one.
     pub(super) is_outdated: bool,
-    /// How long its history is kept, if it says so.
+    /// Its own retention, if it declares one.
     pub(super) retention: Option<i64>,
 }
 
@@ -55,9 +56,9 @@ pub(crate) struct Kept {
 pub(super) struct Going {
     /// The retry it is at, or waits for.
     pub(super) retry: u32,
-    /// Its run, unless it waits.
+    /// Its run; `None` while it waits for a retry.
     pub(super) run: Option<i64>,
-    /// If it waits: the earliest and latest time of the retry.
+    /// While it waits: the earliest and latest time of the retry.
     pub(super) at: (i64, i64),
 }
 
@@ -102,7 +103,7 @@ impl Kept {
         Ok(kept)
     }
 
-    /// What is due once is due even if it is declared late.
+    /// A `once` rule is due even if it is declared after its time.
     pub(super) fn late_once(&mut self) {
         if let Rule::Once(_) = self.timing.rule()
             && self.group_after(self.cursor).is_empty()
@@ -130,7 +131,7 @@ impl Kept {
         self.declared.total_repeats > 0 && self.counted >= self.declared.total_repeats
     }
 
-    /// How many are active or wait and count towards the repeat limit if they succeed.
+    /// How many active or queued occurrences would count towards the repeat limit if they succeed.
     pub(super) fn counting(&self) -> u64 {
         let live = self.active.keys().chain(self.queued.keys());
         live.filter(|n| !self.made_up.contains(n)).count() as u64
@@ -148,8 +149,8 @@ impl Kept {
         self.group_after(self.cursor).first().copied()
     }
 
-    /// All occurrences of the first instant after this one at which there are any: the rule's own
-    /// first, then those that were moved onto it by hand.
+    /// All occurrences at the first instant after this one that has any: those of the rule first,
+    /// then those that were moved onto it by hand.
     pub(super) fn group_after(&self, after: i64) -> Vec<(i64, i64)> {
         let ruled = self.ruled_after(after);
         let moved = self.overrides.iter().filter_map(|(nominal, action)| match action {
@@ -190,7 +191,7 @@ impl Kept {
                 missed.policy = detailed.policy;
                 missed.limit = detailed.limit.map_or(100, |limit| limit as usize);
                 missed.window = detailed.window.as_deref().map(milliseconds);
-                // The world writes paces of one run per time only.
+                // Generated schedules only have paces of one run per duration.
                 let pace = detailed.pace.as_deref().and_then(|pace| pace.strip_prefix("1/"));
                 missed.pace = pace.map_or(0, milliseconds);
             }
@@ -199,7 +200,7 @@ impl Kept {
     }
 
     /// The earliest and the latest delay before this retry: 60, 120, 240, 480, then 600 times a
-    /// sixtieth of the base, and the jitter on top.
+    /// sixtieth of the base, plus the jitter.
     pub(super) fn retry_delay(&self, retry: u32) -> (i64, i64) {
         let declared = self.declared.retry.delay.as_deref().map(milliseconds);
         let interval = match self.timing.rule() {
@@ -215,7 +216,7 @@ impl Kept {
         (delay, delay + (delay as f64 * jitter) as i64 + 1)
     }
 
-    /// By when it has to be looked at.
+    /// By when the driver has to look at the schedule.
     pub(super) fn latest_look(&self) -> Option<i64> {
         let next = self.next.map(|(_, effective)| effective);
         let waits = |going: &Going| going.run.is_none().then_some(going.at.1);
@@ -241,7 +242,7 @@ fn timing(declared: &Declared, rules: &Rules, anchor: i64, id: i64) -> Result<Ti
     }
 }
 
-/// How long history is kept.
+/// The schedule's own retention.
 pub(super) fn kept_for(declared: &Declared) -> Option<i64> {
     declared.retention.as_deref().map(milliseconds)
 }

@@ -1,4 +1,5 @@
-//! The ledger: no occurrence is lost or doubled, and each has the outcome that the policies give it.
+//! Checks the ledger: no occurrence is lost or doubled, and each has the outcome that the policies
+//! give it.
 
 use calendar::{Fate, Policy};
 use engine::ledger::Outcome::{
@@ -13,20 +14,20 @@ use super::{Cause, Checked, Kept, Violation, broken};
 use crate::clock::instant;
 use crate::watch::LedgerRow;
 
-/// Days off that are remembered, so that none is recorded twice.
+/// How many days off are remembered, so that none is recorded twice.
 const DAYS_OFF: usize = 400;
 
-/// One commit's rows about one schedule.
+/// One commit's ledger rows of one schedule.
 struct Rows<'a> {
     now: i64,
     awake_since: i64,
     touched: &'a Touched,
-    /// Rows that are new, in the order of their numbers.
+    /// New rows, in the order of their numbers.
     new: Vec<&'a LedgerRow>,
 }
 
 impl Kept {
-    /// Takes over new and changed rows; how many occurrences the new ones stand for.
+    /// Takes over new and changed rows. Returns how many occurrences the new rows stand for.
     pub(super) fn take_ledger(
         &mut self,
         cause: &Cause,
@@ -68,7 +69,7 @@ impl Kept {
         Ok(self.next_n - first)
     }
 
-    /// A row that was there says something else now.
+    /// Checks a change to a row that existed before.
     fn changed(&mut self, now: i64, row: &LedgerRow, touched: &Touched) -> Checked {
         let (id, n) = (self.row.id, row.n);
         let was_queued = self.queued.remove(&n);
@@ -83,7 +84,7 @@ impl Kept {
                 self.check_name(row)
             }
             Dropped => {
-                // Its retry, if it waited for one, is given up as well.
+                // A retry that it waited for is given up as well.
                 let waited = self.active.get(&n).is_some_and(|going| going.run.is_none());
                 if waited {
                     self.active.remove(&n);
@@ -97,10 +98,10 @@ impl Kept {
         }
     }
 
-    /// `started` when the rule says so, `moved` when at another time.
+    /// Checks that an occurrence is `started` at the rule's time, and `moved` at another.
     fn check_name(&self, row: &LedgerRow) -> Checked {
         let spread = self.timing.moved_by().as_millis() as i64;
-        // The spread may have been edited while the run waited for a place.
+        // The spread may have been edited while the run waited for capacity.
         let is_moved = row.nominal != row.effective && row.nominal + spread != row.effective;
         match row.outcome {
             Started if is_moved && !self.made_up.contains(&row.n) => {
@@ -110,11 +111,11 @@ impl Kept {
         }
     }
 
-    /// New rows follow the rule: one for each occurrence, in order.
+    /// Checks that new rows follow the rule: one for each occurrence, in order.
     fn follow(&mut self, rows: &Rows<'_>) -> Checked {
         let mut group: Vec<(i64, i64)> = Vec::new();
         let mut taken = Vec::new();
-        // Those that were moved by hand onto the time of another are told of at the end.
+        // Occurrences that were moved by hand onto the time of another come last.
         let mut twins: Vec<(i64, i64)> = Vec::new();
         for row in &rows.new {
             if row.effective > rows.now && row.outcome != Coalesced && row.outcome != Skipped {
@@ -171,7 +172,7 @@ impl Kept {
         self.group_after(self.cursor)
     }
 
-    /// A row that stands for many.
+    /// Checks a row that stands for many occurrences.
     fn follow_many(
         &mut self,
         row: &LedgerRow,
@@ -208,7 +209,8 @@ impl Kept {
         }
     }
 
-    /// Whether the row is about a day off, or about one that lands with another.
+    /// Whether the row is about a day off, or about an occurrence that lands on the time of
+    /// another.
     fn is_day_off(&self, row: &LedgerRow, rows: &Rows<'_>) -> bool {
         if self.timing.calendar().is_none() || self.follows_completion() || row.run.is_some() {
             return false;
@@ -239,7 +241,7 @@ impl Kept {
         Ok(())
     }
 
-    /// Past occurrences that someone asked for.
+    /// Checks past occurrences that someone asked for.
     fn made_up_for(&mut self, rows: &Rows<'_>, pace: Option<i64>) -> Checked {
         for (place, row) in rows.new.iter().enumerate() {
             let found = self.timing.next_after(instant(row.effective - 1));
@@ -261,7 +263,7 @@ impl Kept {
         }
     }
 
-    /// The outcomes, held against the policies.
+    /// Checks the outcomes against the policies.
     fn judge(&mut self, taken: &[&LedgerRow], rows: &Rows<'_>) -> Checked {
         let runs = |row: &&&LedgerRow| matches!(row.outcome, Started | Moved | Queued);
         let missed = self.missed();
@@ -294,17 +296,18 @@ impl Kept {
         Ok(())
     }
 
-    /// Whether nobody drove the schedule, as it is now declared, when it was due.
+    /// Whether no node drove the schedule, as it is now declared, when the occurrence was due.
     fn is_asleep(&self, row: &LedgerRow, rows: &Rows<'_>) -> bool {
         row.effective < rows.awake_since.max(self.told_at.unwrap_or(i64::MIN))
     }
 
-    /// Whether somebody did: then it is late, and not missed.
+    /// Whether a node did: the occurrence is then late, not missed.
     fn is_late(&self, row: &LedgerRow, rows: &Rows<'_>) -> bool {
         self.told_at.is_some() && !self.is_asleep(row, rows)
     }
 
-    /// No more start or wait than the repeat limit leaves room for. `taken` of this commit did before it.
+    /// Checks that no more start or wait than the repeat limit allows. `taken` of this commit did
+    /// so before this one.
     fn judge_limit(&self, row: &LedgerRow, taken: u64) -> Checked {
         let total = self.declared.total_repeats;
         let before = self.counted + self.counting().saturating_sub(taken);
@@ -354,7 +357,7 @@ impl Kept {
         let is_busy =
             touched.was_busy || touched.has_ended || !touched.created.is_empty() || taken.len() > 1;
         let skipped_by_hand = matches!(self.override_of(row.nominal), Some(OverrideAction::Skip));
-        // A single one that is left over from many is offered as any other.
+        // If only one is left of many, it is treated like any other occurrence.
         let is_made_up = |row: &&&LedgerRow| !matches!(row.outcome, Missed | Coalesced);
         let several = taken.iter().filter(is_made_up).count() > 1;
         let makes_up = self.missed().policy == Policy::All && several;
@@ -362,7 +365,8 @@ impl Kept {
         let fits = match row.outcome {
             Skipped => {
                 let by_policy = matches!(overlap, Overlap::Skip | Overlap::QueueAll) && is_busy;
-                // A run of a producer that waits for its workflow to be free stands for what is due meanwhile.
+                // A producer's run that waits for its workflow stands for the occurrences that are
+                // due meanwhile.
                 let produces =
                     self.row.trigger.as_deref().is_some_and(|t| t.starts_with("producers."));
                 let waits = produces && row.reason.contains("waits for its workflow") && is_busy;
@@ -378,10 +382,11 @@ impl Kept {
             Queued if !waits_for_place => {
                 let keeps = matches!(overlap, Overlap::Queue | Overlap::QueueAll | Overlap::Cancel);
                 let full = overlap == Overlap::Queue && !self.queued.is_empty() && !makes_up;
-                // Occurrences that come late together are queued and run one after the other.
+                // Several occurrences that are late together are queued and run one after the
+                // other.
                 let late = taken.iter().filter(|row| !self.is_asleep(row, rows)).count() > 1
                     && !self.is_asleep(row, rows);
-                // What is made up for is late, and no error of the schedule.
+                // An occurrence that is made up for is late, which is no error of the schedule.
                 let is_late = overlap == Overlap::Error && row.effective < rows.now;
                 ((keeps || is_late) && is_busy && !full) || makes_up || late
             }
@@ -401,13 +406,13 @@ impl Kept {
             && !makes_up
             && matches!(row.outcome, Started | Moved | Queued)
         {
-            // The one that waited to be retried makes way.
+            // The occurrence that waited for its retry makes way.
             self.active.retain(|_, going| going.run.is_some());
         }
         Ok(())
     }
 
-    /// A workflow that was paused or resumed in this very commit: either is right.
+    /// Whether the status changed in this very commit: either outcome is right then.
     fn is_held(&self, touched: &Touched) -> bool {
         touched.before != touched.after
     }

@@ -1,6 +1,6 @@
-//! What must be, worked out from the specification beside the engine: after each commit the stored
-//! rows are held against it. Only the rules' times are taken from the calendar, which has tests of
-//! its own; no policy is asked of the engine.
+//! The model, worked out from the specification independently of the engine: after each commit the
+//! stored rows are compared with it. Only the times of rules come from the calendar crate, which
+//! has tests of its own; no policy is asked of the engine.
 
 mod calendars;
 mod commit;
@@ -30,15 +30,14 @@ use self::incidents::Incidents;
 use crate::process::reference::Reference;
 use crate::watch::{RunRow, WorkflowRow};
 
-/// Ended runs that commands may still be about.
+/// How many ended runs are remembered, for commands about them.
 const REMEMBERED: usize = 20;
 
-/// Something is not as it must be.
+/// Something that must not be.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// Which checker has found it.
+    /// The checker that found it.
     pub checker: &'static str,
-    /// What is wrong.
     pub message: String,
 }
 
@@ -53,7 +52,6 @@ pub(crate) fn broken<T>(checker: &'static str, message: impl Into<String>) -> Re
 pub(crate) enum Cause {
     /// The driver's turn, with these reports.
     Turn(Vec<Reported>),
-    /// A command.
     Command(Box<Command>),
     /// A node has joined or left, or asks what is left to do.
     Node,
@@ -67,7 +65,7 @@ pub(crate) struct Reported {
     pub(crate) end: AttemptEnd,
 }
 
-/// What is known, as of the last commit.
+/// Everything that is known, as of the last commit.
 pub(crate) struct Model {
     pub(crate) rules: Arc<Rules>,
     pub(crate) workflows: BTreeMap<i64, WorkflowRow>,
@@ -75,11 +73,11 @@ pub(crate) struct Model {
     /// Runs that have not ended.
     pub(crate) runs: BTreeMap<i64, RunRow>,
     pub(crate) ended: VecDeque<RunRow>,
-    /// Runs that have begun and not ended, by workflow.
+    /// How many runs have begun and not ended, by workflow.
     begun: BTreeMap<i64, u32>,
     /// When each schedule has to be looked at, at the latest.
     due: BTreeSet<(i64, i64)>,
-    /// Steps that must not be performed twice, were performed, and whose end is not known.
+    /// Steps that must not be performed twice, were performed, and whose outcome is not known.
     unsettled: BTreeSet<(i64, Part)>,
     greatest_run: i64,
     greatest_schedule: i64,
@@ -87,11 +85,11 @@ pub(crate) struct Model {
     reference: Reference,
     handling: Handling,
     incidents: Incidents,
-    /// What was due before this instant was due while nobody was awake.
+    /// Occurrences due before this instant were due while no node was awake.
     pub(crate) awake_since: i64,
-    /// The greatest time that any commit has seen.
+    /// The latest time that any commit has seen.
     latest: i64,
-    /// Ledger rows, counted with what they stand for.
+    /// How many occurrences the ledger rows stand for.
     pub(crate) occurrences: u64,
     pub(crate) runs_created: u64,
 }

@@ -1,4 +1,4 @@
-//! When the driver goes to sleep, nothing may be left to do.
+//! Checks that nothing is left to do when the driver goes to sleep.
 
 use engine::run::{Doing, RunStatus, TriggeredBy};
 
@@ -7,11 +7,11 @@ use crate::clock::instant;
 use crate::watch::RunRow;
 use crate::work::Work;
 
-/// What is seen of the driver when it goes to sleep.
+/// The state of the driver when it goes to sleep.
 pub(crate) struct Awake<'a> {
     pub(crate) now: i64,
     pub(crate) node: i64,
-    /// Attempts it could still take on.
+    /// How many more attempts it could take on.
     pub(crate) free: usize,
     pub(crate) work: &'a Work,
     /// When it wants to be woken.
@@ -19,8 +19,8 @@ pub(crate) struct Awake<'a> {
 }
 
 impl Model {
-    /// Everything due is decided, everything stored as being performed is, and no run waits for a
-    /// place that is free.
+    /// Checks that everything due is decided, that every attempt stored as performed is being
+    /// performed, and that no run waits for capacity that is free.
     pub(crate) fn check_quiet(&self, awake: &Awake<'_>) -> Checked {
         if let Some((when, id)) = self.due.first().filter(|(when, _)| *when <= awake.now) {
             let message = format!(
@@ -66,7 +66,8 @@ impl Model {
 }
 
 impl Model {
-    /// A handler's run waits while another one has its workflow's turn, or the workflow is paused.
+    /// Checks that a handler's run only waits while another run has its workflow's turn, or the
+    /// workflow is paused.
     fn check_its_turn(&self, run: &RunRow) -> Checked {
         let is_free = self.has_the_turn(run.workflow).is_none_or(|other| other.key == run.key);
         let is_paused = self.workflows.get(&run.workflow).is_none_or(|row| row.paused);
@@ -78,7 +79,8 @@ impl Model {
     }
 }
 
-/// Everything that goes on is performed by someone who is there, or waits for what has not come.
+/// Checks that every active part is performed by a live node or worker, or waits for something that
+/// has not come.
 fn check_begun_run(run: &RunRow, awake: &Awake<'_>) -> Checked {
     let key = run.key;
     let is_stopping = run.is_stopping();
@@ -92,7 +94,7 @@ fn check_begun_run(run: &RunRow, awake: &Awake<'_>) -> Checked {
                         format!("run {key} is running for nobody: {run:?}"),
                     );
                 }
-                // One that was told to end need not be begun.
+                // A cancelled attempt need not have begun.
                 if !is_stopping && !awake.work.was_given(key, *token) {
                     return broken("performed", format!("run {key}: attempt {token} is lost"));
                 }
@@ -109,7 +111,7 @@ fn check_begun_run(run: &RunRow, awake: &Awake<'_>) -> Checked {
     }
     match &run.position.ending {
         Some(ending) => looks.extend(ending.until.map(|until| until.as_millisecond())),
-        // Only a person moves a suspended one on.
+        // Only a person moves on a suspended run.
         None if run.status == RunStatus::Suspended => {}
         None => {
             let limit = run.timeout.map(jiff::SignedDuration::from_millis);

@@ -1,4 +1,4 @@
-//! The whole state as text.
+//! Renders the whole state as text.
 
 use std::fmt::Write as _;
 

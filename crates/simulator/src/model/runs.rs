@@ -1,4 +1,5 @@
-//! Runs: legal moves, current tokens, and no step twice that must not be.
+//! Checks runs: legal changes of status, current tokens, and no repetition of a step that must not
+//! be repeated.
 
 use engine::RunId;
 use engine::run::RunStatus::{
@@ -12,7 +13,7 @@ use crate::process::reference::family::{check_family, check_retried};
 use crate::watch::RunRow;
 use crate::work::Begun;
 
-/// So many attempts of a run may begin with one commit.
+/// At most this many attempts of a run may begin in one commit.
 const TOKENS: u32 = 1_500;
 
 /// What one commit has done to one run.
@@ -21,11 +22,12 @@ pub(super) struct Moved {
     pub(super) row: RunRow,
     pub(super) before: Option<RunRow>,
     pub(super) is_new: bool,
-    /// From waiting for a place to having one.
+    /// Whether the run got capacity in this commit.
     pub(super) has_begun: bool,
 }
 
-/// Where a run may go from each status in one commit. Who may: the engine's own documentation.
+/// Which statuses a run may reach from each in one commit. Who may move it is in the engine's own
+/// documentation.
 fn is_legal(from: RunStatus, to: RunStatus) -> bool {
     match from {
         Pending => !matches!(to, Suspended | TimedOut),
@@ -66,7 +68,7 @@ impl Model {
         Ok(Moved { row, before, is_new, has_begun })
     }
 
-    /// Each report of a current attempt is taken, every other is refused.
+    /// Checks that each report of a current attempt is taken, and every other is refused.
     pub(super) fn check_reports(
         &mut self,
         cause: &Cause,
@@ -86,7 +88,7 @@ impl Model {
         }
         let Cause::Turn(reports) = cause else { return Ok(()) };
         let mut taken: Vec<(i64, u32)> = Vec::new();
-        // Of several reports of one run, the first may have had the attempts of the others given up.
+        // Of several reports of one run, the first may have ended the attempts of the others.
         let (mut expected, mut uncertain) = (0, 0);
         for Reported { run: key, token, .. } in reports {
             let (key, token) = (*key, *token);
@@ -115,7 +117,7 @@ impl Model {
         }
     }
 
-    /// A person has said what became of the attempt.
+    /// A person has resolved the outcome of the attempt.
     fn resolved(&mut self, id: &RunId) {
         let key = self.runs.values().find(|row| row.id() == *id).map(|row| row.key);
         if let Some(key) = key {
@@ -123,8 +125,8 @@ impl Model {
         }
     }
 
-    /// Attempts that were handed out: each is the current one of its run, and a step that must not be
-    /// repeated is not.
+    /// Checks attempts that were handed out: each is the current one of its run, and a step that
+    /// must not be repeated is not.
     pub(crate) fn check_begun(&mut self, begun: &[Begun]) -> Checked {
         for attempt in begun {
             let Begun { run, part, token, idempotent } = *attempt;
@@ -145,7 +147,7 @@ impl Model {
 }
 
 impl Model {
-    /// Processes are held against the reference.
+    /// Checks processes against the reference.
     pub(super) fn check_processes(&mut self, cause: &Cause, now: i64, moved: &[Moved]) -> Checked {
         for Moved { row, before, .. } in moved {
             self.check_claimed(cause, before.as_ref(), row)?;
@@ -161,7 +163,8 @@ impl Model {
         check_family(&self.runs, changed)
     }
 
-    /// What a worker has taken, and must not be repeated, was not performed before.
+    /// Checks that a step a worker has claimed, and that must not be repeated, was not performed
+    /// before.
     fn check_claimed(&mut self, cause: &Cause, before: Option<&RunRow>, after: &RunRow) -> Checked {
         let Some(detail) = &after.detail else { return Ok(()) };
         let key = after.key;
@@ -172,7 +175,7 @@ impl Model {
         {
             self.unsettled.remove(&(key, active.part()));
         }
-        // A step that is over, or done again, is another matter.
+        // A step that is over, or begins again, no longer counts as unsettled.
         let tokens = |row: &RunRow| -> Vec<Option<u32>> {
             row.position.active.iter().map(|active| active.doing.token()).collect()
         };
@@ -220,11 +223,11 @@ impl Model {
 }
 
 fn check_new(now: i64, latest: i64, row: &RunRow) -> Checked {
-    // A process may begin with a timer, and end with a condition.
+    // A process may begin with a timer, or end at once by a condition.
     let may_be = match row.detail {
         Some(_) => !matches!(row.status, Suspended | TimedOut),
         None if row.whole.is_some() => !matches!(row.status, Suspended | TimedOut),
-        // Whoever has started it may give it up at once.
+        // The parent may cancel it at once.
         None if row.parent.is_some() => matches!(row.status, Pending | Running | Cancelled),
         None => matches!(row.status, Pending | Running),
     };
@@ -235,7 +238,7 @@ fn check_new(now: i64, latest: i64, row: &RunRow) -> Checked {
         let message = format!("run {} says {}, the clock {now}", row.key, row.created_at);
         return broken("early", message);
     }
-    // What was due and had to wait may start after the clock was set back.
+    // An occurrence that had to wait may start after the clock was set back.
     if row.effective.is_some_and(|effective| effective > latest) {
         let message =
             format!("run {} is for {:?}, it was never later than {latest}", row.key, row.effective);
@@ -262,7 +265,7 @@ fn check_move(cause: &Cause, before: &RunRow, after: &RunRow) -> Checked {
     };
     let by_a_person = match cause {
         Cause::Command(command) => resolves(command),
-        // Under the overlap policy `cancel`, or what a handler has that looks.
+        // By the overlap policy `cancel`, or by the `reconcile` phase of a handler.
         Cause::Turn(reports) => to == Cancelled || looked(before, reports),
         Cause::Node => false,
     };
@@ -270,7 +273,7 @@ fn check_move(cause: &Cause, before: &RunRow, after: &RunRow) -> Checked {
     let is_given_up = after.is_ending()
         || after.position.jumps > before.position.jumps
         || alerts(after) > alerts(before);
-    // An item goes with the step that it is of.
+    // An item ends with its step.
     let is_over = |part: &Part| {
         part.item.is_nth() && after.position.states.of(part.step) != StepState::Active
     };
@@ -285,7 +288,7 @@ fn check_move(cause: &Cause, before: &RunRow, after: &RunRow) -> Checked {
     }
 }
 
-/// Whether something has looked what became of a mutation, and has found out.
+/// Whether a `reconcile` phase has found out what became of a mutation.
 fn looked(before: &RunRow, reports: &[Reported]) -> bool {
     let own = reports.iter().filter(|report| report.run == before.key);
     let mut parts = own.filter_map(|report| before.performed(report.token));
@@ -293,14 +296,14 @@ fn looked(before: &RunRow, reports: &[Reported]) -> bool {
 }
 
 impl RunRow {
-    /// What the attempt with this token is of, if a node performs it.
+    /// The part that the attempt with this token is of, if a node performs it.
     pub(crate) fn performed(&self, token: u32) -> Option<Part> {
         let is_it = |active: &&Active| matches!(active.doing, Doing::Performed { token: t, .. } if t == token);
         let found = self.position.active.iter().find(is_it).filter(|_| !self.status.has_ended());
         found.map(Active::part)
     }
 
-    /// The tokens of the attempts that a node performs.
+    /// The tokens of the attempts that nodes perform.
     pub(crate) fn current(&self) -> Vec<u32> {
         let performed = |active: &Active| match active.doing {
             Doing::Performed { token, .. } => Some(token),
@@ -309,7 +312,7 @@ impl RunRow {
         self.position.active.iter().filter_map(performed).collect()
     }
 
-    /// The tokens of the attempts that workers have.
+    /// The tokens of the attempts that workers have claimed.
     pub(crate) fn claimed(&self) -> Vec<(u32, Claimant)> {
         let claimed = |active: &Active| match &active.doing {
             Doing::Claimed { token, claimant, .. } => Some((*token, (**claimant).clone())),
@@ -318,7 +321,7 @@ impl RunRow {
         self.position.active.iter().filter_map(claimed).collect()
     }
 
-    /// Parts of which nobody knows what became of them.
+    /// Parts whose outcome is unknown.
     fn unknown(&self) -> impl Iterator<Item = Part> {
         let is_unknown = |active: &&Active| matches!(active.doing, Doing::Unknown { .. });
         self.position.active.iter().filter(is_unknown).map(Active::part)
@@ -329,12 +332,12 @@ impl RunRow {
         self.status.has_ended() || self.position.ending.is_some()
     }
 
-    /// Whether those who perform something have been told to end.
+    /// Whether its attempts have been cancelled and are still ending.
     pub(crate) fn is_stopping(&self) -> bool {
         self.position.ending.as_ref().is_some_and(|ending| ending.until.is_some())
     }
 
-    /// What it is called.
+    /// The public id of the run.
     pub(crate) fn id(&self) -> RunId {
         match (self.uuid, self.schedule, self.n) {
             (Some(uuid), _, _) => RunId::Other(u128::from_be_bytes(uuid)),

@@ -1,4 +1,4 @@
-//! Schedules: states, counters, retries, and who may start what.
+//! Checks schedules: states, counters, retries, and who may start what.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use super::kept::{Going, kept_for, read};
 use super::{Cause, Checked, Kept, Model, broken};
 use crate::watch::{RunRow, ScheduleRow};
 
-/// What says in an error that trying again does not help.
+/// Codes in an error that say that a retry does not help.
 const FOR_GOOD: [&str; 12] = [
     "\"refused\"",
     "\"result\"",
@@ -32,7 +32,7 @@ const FOR_GOOD: [&str; 12] = [
 ];
 
 impl Model {
-    /// A schedule's row has changed: what was declared, and from when on it counts.
+    /// Takes over a changed row: the new declaration, and from when on it counts.
     pub(super) fn adopt(&mut self, cause: &Cause, now: i64, row: ScheduleRow) -> Checked {
         let rules = self.rules.clone();
         let Some(kept) = self.schedules.get_mut(&row.id) else { return Ok(()) };
@@ -92,15 +92,15 @@ impl Model {
     }
 }
 
-/// Whether someone changes what is declared.
+/// Whether someone changes the declaration.
 fn is_edit(cause: &Cause) -> bool {
     let Cause::Command(command) = cause else { return false };
     !matches!(**command, Command::ControlSchedule { .. })
 }
 
 impl Kept {
-    /// Whether a change from what was declared before brings a schedule that is over back to life. The simulated
-    /// world has limits that are raised, and rules that are replaced. A time in the past is no future.
+    /// Whether an edit revives a schedule that is over. In the simulated world limits are raised
+    /// and rules are replaced. A time in the past does not revive it.
     fn has_a_future(&self, before: &Declared, now: i64) -> bool {
         let is_moved = self.declared.timing != before.timing;
         let (old, new) = (before.total_repeats, self.declared.total_repeats);
@@ -110,7 +110,7 @@ impl Kept {
         comes && (is_moved || is_raised && !self.is_exhausted())
     }
 
-    /// Only a command or a change of status says anew how the schedule is.
+    /// Checks that only a command or a change of status updates the schedule.
     fn tell(&mut self, cause: &Cause, old: &ScheduleRow) -> Checked {
         let row = &self.row;
         let by_command = matches!(cause, Cause::Command(_));
@@ -152,7 +152,8 @@ impl Kept {
         Ok(())
     }
 
-    /// Dead exactly when the retries are exhausted or cannot help, else tried again.
+    /// Checks that the schedule is dead exactly if the retries are exhausted or cannot help, and
+    /// otherwise retries.
     fn failed(&mut self, now: i64, n: u64, run: &RunRow, touched: &mut Touched) -> Checked {
         self.error_count += 1;
         let id = self.row.id;
@@ -181,7 +182,7 @@ impl Kept {
         Ok(())
     }
 
-    /// Runs that were created for the schedule.
+    /// Checks the runs that were created for the schedule.
     pub(super) fn take_created(&mut self, cause: &Cause, now: i64, touched: &Touched) -> Checked {
         for run in &touched.created {
             match (run.n, run.triggered_by) {
@@ -205,7 +206,7 @@ impl Kept {
         Ok(())
     }
 
-    /// Paused, done and dead schedules start nothing but what someone asks for.
+    /// Checks that paused, done and dead schedules start only what someone asks for.
     fn may_start(&self, cause: &Cause, n: u64, touched: &Touched) -> Checked {
         let asked_for = matches!(cause, Cause::Command(_)) || self.made_up.contains(&n);
         let id = self.row.id;
@@ -252,7 +253,7 @@ impl Kept {
         Ok(())
     }
 
-    /// An interval from completion counts when nothing is going on any more.
+    /// An interval after completion counts from when nothing is active any more.
     pub(super) fn count_from_completion(&mut self, now: i64) {
         let idle = self.is_idle();
         if self.counts_from.is_none() && idle && self.row.status == Active {
@@ -260,7 +261,7 @@ impl Kept {
         }
     }
 
-    /// The stored row, held against all that has happened.
+    /// Checks the stored row against all that has happened.
     pub(super) fn check_row(&self, cause: &Cause, touched: &Touched) -> Checked {
         let (id, row) = (self.row.id, &self.row);
         if row.n != self.next_n {
@@ -310,7 +311,7 @@ impl Kept {
             (Paused, Active) => by_command && verb != Some(Verb::Revive),
             (Done | Dead, Active) => verb == Some(Verb::Revive) || is_edit(cause),
             (Paused, Paused) | (Done, Done) | (Dead, Dead) => true,
-            // A definition may bring a trigger to life and disable it at once.
+            // A definition may revive a trigger and disable it at once.
             (Done | Dead, Paused) => is_edit(cause),
             (Paused | Done, Dead) | (Dead, Done) => false,
         };
@@ -326,7 +327,7 @@ impl Kept {
         Ok(())
     }
 
-    /// What the schedule itself believes to be active and waiting.
+    /// Checks what the schedule's own row says is active and queued.
     fn check_live(&self) -> Checked {
         let live = self.row.live.as_deref().unwrap_or("[[],[]]");
         let live: serde_json::Value = serde_json::from_str(live).unwrap_or_default();

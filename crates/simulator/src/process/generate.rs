@@ -1,37 +1,37 @@
-//! Processes by chance: steps of every type in any order that has no circle.
+//! Random processes: steps of every type, in any order without circles.
 
 use serde_json::{Map, Value, json};
 
 use crate::random::Random;
 
-/// What processes are called, with a number; one starts only those with a greater number.
+/// The name of processes, followed by a number; a process starts only those with a greater number.
 pub(crate) const PREFIX: &str = "process-";
-/// So many there are at most.
+/// How many processes there are at most.
 pub(crate) const MOST: usize = 4;
-/// What workers take.
+/// The queues that workers claim from.
 pub(crate) const QUEUES: [&str; 2] = ["pack", "ship"];
-/// Who decides.
+/// The people who decide approvals.
 pub(crate) const ASSIGNEES: [&str; 2] = ["ann", "bob"];
 
 const REGIONS: [&str; 2] = ["US", "DE-BY"];
 const ZONES: [&str; 3] = ["UTC", "America/New_York", "Europe/Berlin"];
 
-/// What a run works on.
+/// A random payload.
 pub(crate) fn payload(random: &mut Random) -> Value {
     let list: Vec<i64> = (0..random.between(0, 4)).collect();
     json!({ "v": random.between(0, 9), "list": list })
 }
 
-/// A process in the making.
+/// A process that is being generated.
 struct Draft<'a> {
     random: &'a mut Random,
     place: usize,
     count: usize,
-    /// What each step waits for, directly or not.
+    /// The steps that each step waits for, directly or not.
     before: Vec<Vec<usize>>,
-    /// Steps that give `{"v": …}` when they are done.
+    /// Whether a step returns `{"v": …}` when it completes.
     giving: Vec<bool>,
-    /// Gateways that lead to a step.
+    /// The gateways that lead to each step.
     led_by: Vec<Vec<usize>>,
 }
 
@@ -95,7 +95,8 @@ impl Draft<'_> {
 
     fn step(&mut self, at: usize) -> Value {
         let mut depends: Vec<usize> = Vec::new();
-        // No run ends with its beginning: those that do are in `bursts`.
+        // Steps without dependencies never complete in the decision that starts the run: runs that
+        // end there are tested in `bursts`.
         let is_root = at == 0 || self.random.chance(100);
         if !is_root {
             for _ in 0..self.random.between(1, 3) {
@@ -252,7 +253,7 @@ impl Draft<'_> {
         target
     }
 
-    /// Over the payload, and over what was done before this step.
+    /// A condition on the payload, or on the outputs of earlier steps.
     fn condition(&mut self, at: usize) -> String {
         let before = &self.before[at];
         let bound = self.random.between(0, 9);
@@ -267,7 +268,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Of wall clock or working time.
+    /// A duration, in wall clock or working time.
     fn stretch(&mut self) -> String {
         match self.random.below(5) {
             0 => format!("{} working minutes", self.random.between(1, 240)),
@@ -277,7 +278,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Where it may, something is due as soon as it counts.
+    /// A deadline. If it may be, it can be due as soon as it begins to count.
     fn deadline(&mut self, may_be_at_once: bool) -> Value {
         let mut deadline = json!({ "within": self.stretch() });
         if self.random.chance(400) {

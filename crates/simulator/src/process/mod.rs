@@ -1,6 +1,6 @@
-//! Processes: random definitions, the workers and people that they need, and a reference that says what must
-//! have become of each run. It is written from the specification, beside the engine: it reads the definition, the
-//! committed rows and what was asked, and decides by itself.
+//! Processes: random definitions, the workers and people they need, and a reference for what must
+//! become of each run. The reference is written from the specification, independent of the engine:
+//! it reads the definition, the committed rows and the commands, and decides by itself.
 
 pub(crate) mod generate;
 mod outside;

@@ -1,4 +1,5 @@
-//! Those whom processes need: workers that claim, die and answer too late, and people who decide or do not.
+//! The workers and people that processes need: workers that claim, die and answer too late, and
+//! people who decide or do not.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +16,15 @@ use crate::simulation::Simulation;
 use crate::watch::RunRow;
 use crate::work::{failed, succeeded};
 
-/// The longest between two looks at what there is to do.
+/// The longest pause between two looks for work.
 const LONGEST: i64 = 600_000;
 /// Longer than any lease.
 const TOO_LATE: i64 = 700_000;
 
-/// Everyone outside.
+/// All workers and people.
 pub(crate) struct Outside {
     random: Random,
-    /// What workers are going to say, by when.
+    /// What workers are going to report, by time.
     plans: BTreeMap<(i64, u64), Command>,
     next: i64,
     workers: u64,
@@ -31,13 +32,13 @@ pub(crate) struct Outside {
 }
 
 impl Outside {
-    /// Nobody, if there are no processes.
+    /// Without processes, nobody ever acts.
     pub(crate) fn new(random: Random, is_needed: bool, now: i64) -> Outside {
         let next = if is_needed { now } else { i64::MAX };
         Outside { random, plans: BTreeMap::new(), next, workers: 0, planned: 0 }
     }
 
-    /// When somebody does something, in time that really passes.
+    /// When somebody acts next, in time that really passes.
     pub(crate) fn next(&self) -> i64 {
         self.plans.keys().next().map_or(self.next, |(at, _)| self.next.min(*at))
     }
@@ -67,8 +68,8 @@ impl Outside {
         (worker, lease, claim)
     }
 
-    /// What becomes of an attempt that a worker has just taken.
-    /// What it does to the outside world, if it is a mutation.
+    /// Plans how an attempt goes that a worker has just claimed. Returns what it does to the
+    /// outside world, if it is a mutation.
     fn work(
         &mut self,
         now: i64,
@@ -101,7 +102,7 @@ impl Outside {
         let end = |answer: &AttemptEnd| end_by(answer, &said_by);
         let said = match dies {
             false => Some(takes),
-            // Some are only taken for dead.
+            // Some workers are only taken for dead, and answer too late.
             true => self.random.chance(500).then_some(TOO_LATE),
         };
         let answer = match self.random.below(6) {
@@ -109,7 +110,7 @@ impl Outside {
             1 if !is_calm && self.random.chance(300) => failed("refused", false),
             _ => succeeded(self.random.between(0, 9)),
         };
-        // Somebody else knows which attempt it is, and perhaps its key.
+        // An intruder knows the attempt's token, and perhaps the claim's key.
         if !is_calm && self.random.chance(100) {
             let name = Some("an intruder".to_owned());
             let key = if self.random.chance(500) { said_by.key.clone() } else { String::new() };
@@ -123,7 +124,7 @@ impl Outside {
                 self.plan(again, end(&answer));
             }
         }
-        // One that dies may have done it before.
+        // A worker that dies may have made the mutation before.
         let happens = match said {
             Some(_) => matches!(answer, AttemptEnd::Succeeded { .. }),
             None => self.random.chance(500),
@@ -132,7 +133,7 @@ impl Outside {
         mutates.filter(|_| happens).map(|run| Deed { run, key })
     }
 
-    /// Somebody decides something, or tries to.
+    /// Somebody decides an approval, or tries to.
     fn decide(&mut self, model: &Model, is_calm: bool) -> Option<Command> {
         let asked = |run: &RunRow| -> Option<(RunId, u32, Vec<String>)> {
             let active = run.position.active.iter();
@@ -188,7 +189,7 @@ impl Simulation {
             return Ok(());
         }
         let (worker, lease, claim) = self.outside.claim();
-        // Whoever does not hear what it has taken knows nothing of it.
+        // A worker that does not get the answer knows nothing of its claim.
         if !self.command_once(claim)? {
             return Ok(());
         }
@@ -204,7 +205,7 @@ impl Simulation {
     }
 }
 
-/// A worker of the simulation has an access token of its own.
+/// Each simulated worker has an access token of its own.
 fn claimant(worker: &str) -> Claimant {
     Claimant { name: Some(worker.to_owned()), key: format!("key of {worker}") }
 }

@@ -1,15 +1,15 @@
-//! Planted bugs of processes: what each does to the file between two commits.
+//! Planted bugs of processes: what each changes in the file between two commits.
 
 use crate::sabotage::Sabotage;
 
-/// Runs that are going on, and nobody has told to end.
+/// Runs that are active and not ending.
 macro_rules! going_on {
     () => {
         "status IN (1, 2) AND json_extract(state, '$.e') IS NULL"
     };
 }
 
-/// Statements, with `?1` for the present.
+/// The statements of a planted bug, with `?1` for the present.
 pub(crate) fn sql(sabotage: Sabotage) -> Option<&'static str> {
     Some(match sabotage {
         Sabotage::BeginTooEarly => concat!(

@@ -1,4 +1,4 @@
-//! What is stored of a process besides its run.
+//! The rows stored of a process besides its run.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use crate::watch::json;
 
 type Read<T> = rusqlite::Result<T>;
 
-/// Everything of one run.
+/// Everything stored of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Detail {
     pub(crate) definition: Arc<Definition>,
     pub(crate) payload: Value,
     pub(crate) output: Option<Value>,
     pub(crate) overdue: bool,
-    /// What became of steps, in the order of their places.
+    /// Step records, by step index.
     pub(crate) steps: Vec<StepRow>,
-    /// Attempts that others follow, in the order of their parts and of time.
+    /// Attempts that others followed, in the order of their parts and of time.
     pub(crate) earlier: Vec<AttemptRow>,
-    /// What waits for a worker.
+    /// The parts that wait for a worker.
     pub(crate) queue: Vec<(u32, i32)>,
-    /// What people are asked.
+    /// The steps with an open approval.
     pub(crate) approvals: Vec<u32>,
     pub(crate) alerts: Vec<AlertRow>,
 }
@@ -56,7 +56,7 @@ pub(crate) struct AttemptRow {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AlertRow {
-    /// Of which step; of the run, if nothing.
+    /// The step; `None` for the run's own deadline.
     pub(crate) step: Option<u32>,
     pub(crate) action: u32,
     pub(crate) at: i64,
@@ -69,7 +69,7 @@ impl Detail {
     }
 }
 
-/// Definitions of processes, read once each; nothing for other workflows.
+/// Definitions of processes, each read once; `None` for other workflows.
 #[derive(Default)]
 pub(crate) struct Definitions(HashMap<(i64, u32), Option<Arc<Definition>>>);
 
@@ -86,7 +86,7 @@ impl Definitions {
         Ok(found)
     }
 
-    /// What is stored of a run, if it is one of a process.
+    /// The rows of a run, if it is a process.
     pub(crate) fn detail(
         &mut self,
         db: &Connection,

@@ -19,7 +19,8 @@ use crate::request::Call;
 use crate::stored::{json, milliseconds, ms};
 use crate::view::{self, Cursor, Page};
 
-/// Whoever tells of a change of access is no node: all hear it, the node that made it too.
+/// The sender of notifications about access. It is no node's id, so every node acts on them,
+/// including the one that made the change.
 const EVERYONE: NodeId = NodeId(-1);
 
 const TOKEN: &str = "SELECT id, name, roles, queues, created_at, created_by,
@@ -110,7 +111,8 @@ fn read_audit(row: &Row) -> Result<AuditView, Failure> {
     Ok(AuditView { key: get(row, 0)?, at: rows::instant(row, 1)?, entry })
 }
 
-/// To be written with the change. Without a time it has the database's.
+/// The insert of an audit row, to be sent with the change. Without `at` the row gets the database's
+/// time.
 pub(super) fn ask_audit(audit: Option<&AuditEntry>, at: Option<i64>) -> Option<Asked> {
     let AuditEntry { who, from, action, target, detail } = audit?.clone();
     let sql = concat!(
@@ -118,7 +120,7 @@ pub(super) fn ask_audit(audit: Option<&AuditEntry>, at: Option<i64>) -> Option<A
         given_or_now!("$1"),
         ", $2, $3, $4, $5, $6)"
     );
-    // The database cannot hold the character NUL.
+    // PostgreSQL cannot store the character NUL.
     let detail = detail.map(|detail| detail.replace('\0', "\u{fffd}"));
     let params =
         vec![param(at), param(who), param(from), param(action), param(target), param(detail)];
@@ -236,7 +238,7 @@ impl Core {
     }
 }
 
-/// What removes a batch of what is old.
+/// The statements that remove a batch of old audit rows and ended sign-ins.
 pub(super) fn ask_expired(now: i64, limit: usize) -> [Asked; 2] {
     let audit = "DELETE FROM audit WHERE key IN (SELECT key FROM audit WHERE at < $1
                  ORDER BY at LIMIT $2) RETURNING 1";

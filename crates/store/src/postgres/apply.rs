@@ -1,4 +1,4 @@
-//! What a turn decided, as statements over arrays: one for each table, however many rows.
+//! Writes what a turn decided, as statements over arrays: one for each table, however many rows.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,23 +21,25 @@ use crate::failure::Failure;
 use crate::stored::{block, json, milliseconds, ms};
 use crate::words::words;
 
-/// Slots that schedules are counted in, so that nodes do not wait for each other.
+/// How many counter rows share the count of schedules, so that nodes rarely wait for each other's
+/// lock.
 const SLOTS: i64 = 16;
 
-/// What is known of rows that are about to be written.
+/// What is known about the rows that are about to be written.
 #[derive(Clone, Copy)]
 pub(super) struct Before<'a> {
-    /// The schedules that were loaded.
+    /// The schedules as they were loaded.
     pub(super) schedules: &'a ById<ScheduleId, Was>,
-    /// Runs that were not locked, and their stamps.
+    /// Runs that were not locked, with the stamp each row must still carry.
     pub(super) unlocked: &'a ById<RunKey, i64>,
-    /// Something that seems new was there when this was tried before.
+    /// An earlier try of this transaction found that rows it took for new were there already.
     pub(super) may_be_there: bool,
-    /// Whether locks are held that others wait for after they have locked a run: then no run is waited for.
+    /// Whether the transaction holds locks that others wait for while they hold a run's lock. If
+    /// so, it must not wait for a run.
     pub(super) must_not_wait: bool,
 }
 
-/// Everything that is written.
+/// The statements for all writes of a turn.
 pub(super) fn statements(
     writes: &Writes,
     node: NodeId,
@@ -63,7 +65,7 @@ pub(super) fn statements(
     Ok(all)
 }
 
-/// One column of many rows.
+/// One column of many rows, as an array parameter.
 pub(super) fn column<T, R>(rows: &[R], value: impl Fn(&R) -> T) -> Param
 where
     T: 'static,
@@ -72,7 +74,7 @@ where
     param(rows.iter().map(value).collect::<Vec<T>>())
 }
 
-/// The same where a value may not be writable.
+/// As [`column`], for values that may fail to serialize.
 pub(super) fn try_column<T, R>(
     rows: &[R],
     value: impl Fn(&R) -> Result<T, Failure>,
@@ -84,7 +86,8 @@ where
     Ok(param(rows.iter().map(value).collect::<Result<Vec<T>, Failure>>()?))
 }
 
-/// PostgreSQL's texts have no NUL in them: such a text from outside must not make a turn fail for ever.
+/// The text with NUL replaced: PostgreSQL cannot store NUL, and such a text from outside must not
+/// make a turn fail for ever.
 pub(super) fn plain(text: &str) -> Cow<'_, str> {
     match text.contains('\0') {
         true => Cow::Owned(text.replace('\0', "\u{fffd}")),
@@ -92,7 +95,7 @@ pub(super) fn plain(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The same, as a value of its own.
+/// As [`plain`], as an owned text.
 pub(super) fn owned(text: &str) -> String {
     plain(text).into_owned()
 }
@@ -122,7 +125,7 @@ fn schedules(
                 if bump > 0 {
                     changed.push(&**after);
                 }
-                // The name may be another one.
+                // The name may have changed, and with it the search words.
                 if *declared {
                     renamed.push(&**after);
                 }
@@ -250,13 +253,14 @@ static LEDGER: Table = Table {
 };
 
 fn ledger(writes: &Writes, before: Before<'_>, all: &mut Vec<Asked>) -> Result<(), Failure> {
-    // A row that is written twice in one turn counts as it was last, but keeps the run that was created for it.
+    // If a turn writes a ledger row twice, the last version counts, but the run of the first is
+    // kept.
     let mut latest: BTreeMap<_, (&Entry, Option<RunKey>)> = BTreeMap::new();
     for entry in &writes.ledger {
         let row = latest.entry((entry.schedule, entry.n)).or_insert((entry, None));
         *row = (entry, row.1.or(entry.run));
     }
-    // From the next number on they are new.
+    // Occurrences numbered from the schedule's next number on have no row yet.
     let is_new = |(entry, _): &(&Entry, Option<RunKey>)| {
         before.schedules.get(&entry.schedule).is_some_and(|was| entry.n >= was.n())
     };
@@ -360,7 +364,7 @@ fn overrides(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Changes of how many schedules there are, in the order in which their rows are locked.
+/// Changes to the counts of schedules, in the order in which their rows are locked.
 #[derive(Default)]
 struct Counts {
     by_workflow: BTreeMap<(i64, i16), i64>,
@@ -370,7 +374,7 @@ struct Counts {
 impl Counts {
     fn add(&mut self, schedule: &Schedule, status: Status, change: i64) {
         let status = narrow(&Status::ALL, status);
-        // Workflow 0 stands for all of them.
+        // Workflow 0 counts the schedules of all workflows.
         for workflow in [schedule.workflow.0, 0] {
             *self.by_workflow.entry((workflow, status)).or_default() += change;
         }

@@ -1,5 +1,5 @@
-//! How far schedules have come: the row that every fire writes twice, when a run begins and when it ends. Each time
-//! only some columns change, and only those are sent.
+//! Writes the progress of schedules. Every occurrence writes this row twice, when its run begins
+//! and when it ends; each time only the columns that change are sent.
 
 use engine::ScheduleId;
 use engine::run::Ending;
@@ -13,20 +13,22 @@ use super::rows::narrow;
 use crate::failure::Failure;
 use crate::stored::{json, ms};
 
-/// Numbers of one row. All of them are in one array, row after row: to take an array apart costs the database
-/// something for each array and row, to look something up in one costs nearly nothing.
+/// How many numbers a row has. The numbers of all rows are in one array, row after row: unnesting
+/// an array costs PostgreSQL something for each array and row, while indexing into one costs nearly
+/// nothing.
 const NUMBERS: usize = 17;
-/// Stands for no number.
+/// Stands for SQL NULL in the array of numbers.
 const NONE: i64 = i64::MIN;
 
-/// The number at this place of so many, counted from the last one.
+/// SQL for one number of row `u.i`, where a row has `$numbers` numbers; `$back` counts from the
+/// last.
 macro_rules! of {
     ($numbers:literal, $back:literal) => {
         concat!("($4::bigint[])[u.i * ", $numbers, " - ", $back, "]")
     };
 }
 
-/// The same where there may be none.
+/// As `of!`, for a column that may be NULL.
 macro_rules! maybe_of {
     ($numbers:literal, $back:literal) => {
         concat!("nullif(", of!($numbers, $back), ", '-9223372036854775808')")
@@ -51,8 +53,8 @@ macro_rules! insert_progress {
 }
 
 const NEW: &str = insert_progress!();
-/// Row by row by its id, whatever the planner believes. The rows are there, and locked; the version goes up
-/// by what is given.
+/// An upsert, so that PostgreSQL finds each row by its id whatever the planner estimates. The rows
+/// exist and are locked; the version goes up by the given amount.
 const MOVED: &str = concat!(
     insert_progress!(),
     " ON CONFLICT (id) DO UPDATE SET wake_at = excluded.wake_at, anchor = excluded.anchor,
@@ -66,14 +68,14 @@ const MOVED: &str = concat!(
         incident = excluded.incident, version = progress.version + excluded.version, stamp = excluded.stamp"
 );
 
-/// Columns that are written together, and no others, if there are [`MANY`] rows of them: then the table is so large
-/// that the planner finds each by its id, and it stays with that. Before, it might read all of a table for each row, and
-/// would stay with that as well.
+/// An update of some columns only, used for [`MANY`] or more rows: the table is then so large that
+/// the planner finds each row by its id, and it keeps that plan. On a small table it might scan the
+/// whole table for each row, and would keep that plan as well.
 struct Narrow {
     sql: &'static str,
-    /// Which of the row's numbers, in the order in which the statement takes them.
+    /// The indexes of the numbers, in the order in which the statement takes them.
     numbers: &'static [usize],
-    /// Whether the last error is one of them.
+    /// Whether the statement also writes the last error.
     has_error: bool,
 }
 
@@ -91,14 +93,15 @@ macro_rules! update_progress {
     };
 }
 
-/// Runs have begun, or occurrences were passed over.
+/// For schedules whose runs have begun, or whose occurrences were passed over.
 static BEGUN: Narrow = Narrow {
     sql: update_progress!(7: "wake_at" maybe_of 6, "mark" of 5, "next_nominal" maybe_of 4,
         "next_effective" maybe_of 3, "n" of 2, "current_retry" of 1, "last_run_at" maybe_of 0; ""),
     numbers: &[0, 2, 3, 4, 5, 8, 11],
     has_error: false,
 };
-/// Runs have ended. Nothing of it is in an index: there the row stays what it was.
+/// For schedules whose runs have ended. None of these columns is indexed, so no index entry
+/// changes.
 static ENDED: Narrow = Narrow {
     sql: update_progress!(5: "current_repeat" of 4, "current_retry" of 3, "run_count" of 2,
         "error_count" of 1, "last_outcome" maybe_of 0; "last_error = u.last_error, "),
@@ -106,7 +109,7 @@ static ENDED: Narrow = Narrow {
     has_error: true,
 };
 
-/// What a row said before.
+/// The values of a row as it was loaded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Was {
     numbers: [i64; NUMBERS],
@@ -125,14 +128,14 @@ impl Was {
     }
 }
 
-/// A schedule as it is now.
+/// A schedule with its new values.
 struct Moved<'a> {
     schedule: &'a Schedule,
     numbers: [i64; NUMBERS],
 }
 
 impl Narrow {
-    /// Whether everything that has changed is among these columns.
+    /// Whether every value that changed is among these columns.
     fn is_enough(&self, was: Option<&Was>, is: &Moved<'_>) -> bool {
         let Some(was) = was else { return false };
         let is_same = |at: usize| was.numbers[at] == is.numbers[at] || self.numbers.contains(&at);
@@ -153,7 +156,7 @@ impl Narrow {
     }
 }
 
-/// Schedules that are new.
+/// Inserts the progress of new schedules.
 pub(super) fn insert(new: &[&Schedule], stamp: i64) -> Result<Asked, Failure> {
     let mut rows = Rows::default();
     for schedule in new {
@@ -162,7 +165,7 @@ pub(super) fn insert(new: &[&Schedule], stamp: i64) -> Result<Asked, Failure> {
     Ok(Asked::new(NEW, rows.params(stamp)))
 }
 
-/// Schedules that have come further, each with how much its version goes up.
+/// Updates the progress of schedules. Each comes with the amount by which its version goes up.
 pub(super) fn update(
     moved: &[(&Schedule, i32)],
     before: &ById<ScheduleId, Was>,
@@ -198,7 +201,7 @@ pub(super) fn update(
     Ok(())
 }
 
-/// What a statement takes.
+/// The parameters of a statement, column by column.
 #[derive(Default)]
 struct Rows {
     ids: Vec<i64>,
@@ -249,7 +252,7 @@ fn numbers_of(schedule: &Schedule, version: i32) -> [i64; NUMBERS] {
     ]
 }
 
-/// What is active and what waits; nothing if nothing does.
+/// The active and queued occurrences as JSON; `None` if there are none.
 fn live_of(schedule: &Schedule) -> Result<Option<String>, Failure> {
     let progress = &schedule.progress;
     let is_idle = progress.active.is_empty() && progress.queued.is_empty();

@@ -1,4 +1,4 @@
-//! The runs and steps of what a turn decided.
+//! Writes the runs, steps and attempts that a turn decided.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -15,16 +15,18 @@ use super::rows::narrow;
 use crate::failure::Failure;
 use crate::stored::{json, milliseconds, ms};
 
-/// Runs that were not locked: nobody else has written them, or the statement fails and nothing is.
+/// Removes runs that were not locked. Fails, by dividing by zero, if a stamp shows that someone
+/// else has written one of them, so that nothing is written.
 const LEFT: &str = "WITH gone AS (
        DELETE FROM open_runs WHERE key = ANY($1) RETURNING key, stamp)
      SELECT 1 / (coalesce(array_agg(stamp ORDER BY key), '{}') = $2)::integer FROM gone";
-/// The same without removing them. One that somebody else holds is not waited for.
+/// As [`LEFT`], but only locks the runs. A run locked by someone else is not waited for, and makes
+/// the statement fail.
 const STILL_SO: &str = "WITH same AS (
        SELECT key, stamp FROM open_runs WHERE key = ANY($1) ORDER BY key FOR UPDATE SKIP LOCKED)
      SELECT 1 / (coalesce(array_agg(stamp ORDER BY key), '{}') = $2)::integer FROM same";
 
-/// The runs with the stamps that they must have, if there are any.
+/// The statement for these runs with the stamps they must still carry; `None` if there are no runs.
 fn guard(sql: &'static str, mut runs: Vec<(i64, i64)>) -> Option<Asked> {
     runs.sort_unstable();
     let params = || vec![column(&runs, |run| run.0), column(&runs, |run| run.1)];
@@ -153,8 +155,9 @@ static OPEN: Table =
     Table { types: &TYPES, insert: insert_into!("open_runs"), copy: copy_into!("open_runs") };
 static ENDED: Table =
     Table { types: &TYPES, insert: insert_into!("ended_runs"), copy: copy_into!("ended_runs") };
-/// Row by row by its key, whatever the planner believes: of a table that is empty most of the time it
-/// believes that reading all of it for each row costs nothing. The rows are there, and locked.
+/// An upsert, so that PostgreSQL finds each row by its key. The table is empty most of the time, so
+/// the planner would estimate that a full scan for each row costs nothing. The rows exist and are
+/// locked.
 const CHANGED: &str = concat!(
     insert_into!("open_runs"),
     " ON CONFLICT (key) DO UPDATE SET status = excluded.status, started_at = excluded.started_at,
@@ -163,7 +166,7 @@ const CHANGED: &str = concat!(
         error = excluded.error, wake_at = excluded.wake_at, stamp = excluded.stamp"
 );
 
-/// All of them, into `rows`.
+/// Writes all of these runs into `rows`.
 fn write_runs(
     runs: &[&Run],
     stamp: i64,
@@ -214,7 +217,7 @@ fn put_run(run: &Run, stamp: i64, row: &mut Outgoing) -> Result<(), Failure> {
     row.put(stamp)
 }
 
-/// What changes of a run.
+/// Adds the columns that change during a run.
 fn put_position(run: &Run, row: &mut Outgoing) -> Result<(), Failure> {
     row.put(narrow(&RunStatus::ALL, run.status))?;
     row.put(run.started_at.map(ms))?;
@@ -228,7 +231,7 @@ fn put_position(run: &Run, row: &mut Outgoing) -> Result<(), Failure> {
     row.put(run.wake_at().map(ms))
 }
 
-/// The nodes that perform something.
+/// The nodes that perform attempts of the run.
 fn owners(position: &Position) -> Option<Numbers> {
     let owners = position.owners();
     (!owners.is_empty()).then(|| Numbers(owners.iter().map(|node| node.0).collect()))
@@ -267,14 +270,14 @@ pub(super) fn steps(
     may_be_there: bool,
     all: &mut Vec<Asked>,
 ) -> Result<(), Failure> {
-    // A part that is written twice in one turn counts as it was last.
+    // If a turn writes a part twice, the last version counts.
     let latest: BTreeMap<_, _> = writes
         .steps
         .iter()
         .filter(|(run, _)| !last_steps.contains_key(run))
         .map(|(run, step)| ((run.0, step.step, step.item), step))
         .collect();
-    // Only an attempt after the first, or a run that went back, comes to a step again.
+    // Only a later attempt, or a run that jumped back, writes a step a second time.
     let returned: HashSet<i64> = writes
         .runs
         .iter()

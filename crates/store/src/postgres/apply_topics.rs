@@ -1,4 +1,4 @@
-//! What a turn decided of topics and their events, of who hears of them, and of mutations.
+//! Writes what a turn decided about topics, events, handlers, subscriptions, waits and mutations.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub(super) fn topics(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failur
     Ok(())
 }
 
-/// In place of the row with the same id: another one of its name is another topic.
+/// Upserts by id, not by name: a topic with the same name may be another topic.
 const TOPICS: &str = "INSERT INTO topics
        (id, workflow, name, max_attempts, pending, reserved, consumed, skipped, created_at)
      SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::integer[], $5::bigint[],
@@ -56,7 +56,7 @@ fn put_topics(writes: &Writes, all: &mut Vec<Asked>) {
     all.push(Asked::new(TOPICS, params));
 }
 
-/// What becomes of one event in all.
+/// All that a turn writes about one event.
 #[derive(Default)]
 struct Written<'a> {
     new: Option<&'a Event>,
@@ -64,7 +64,7 @@ struct Written<'a> {
     fate: Option<&'a Fate>,
 }
 
-/// An event that is written more than once in one turn counts as it was last.
+/// The writes by event. If a turn writes an event more than once, the last version counts.
 fn folded(writes: &Writes) -> BTreeMap<i64, Written<'_>> {
     let mut all: BTreeMap<i64, Written<'_>> = BTreeMap::new();
     for write in &writes.events {
@@ -91,7 +91,8 @@ const NEW_EVENTS: &str = "INSERT INTO events
        $6::bigint[], $7::text[], $8::bigint[], $9::bigint[], $10::smallint[])";
 const NEW_MESSAGES: &str = "INSERT INTO messages (event, title, payload, causes)
      SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[])";
-/// The rows are there, and their topics are locked. Row by row by its key, whatever the planner believes.
+/// An upsert, so that PostgreSQL finds each row by its key. The rows exist, and their topics are
+/// locked.
 const SAY: &str = "INSERT INTO messages (event, title, payload, causes)
      SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[])
      ON CONFLICT (event) DO UPDATE SET title = excluded.title, payload = excluded.payload,
@@ -196,7 +197,7 @@ fn handlers(writes: &Writes, all: &mut Vec<Asked>) {
             HandlerWrite::Delete { before } => gone.push(before.id.0),
         }
     }
-    // First, so that another one may have the name.
+    // Deletes come first, so that a new handler may reuse a name.
     if !gone.is_empty() {
         all.push(Asked::new("DELETE FROM handlers WHERE id = ANY($1)", vec![param(gone)]));
     }
@@ -224,7 +225,7 @@ fn handlers(writes: &Writes, all: &mut Vec<Asked>) {
 }
 
 fn subscriptions(writes: &Writes, all: &mut Vec<Asked>) {
-    // What a workflow hears of counts as it was said last.
+    // If a turn sets a workflow's subscriptions more than once, the last set counts.
     let last: BTreeMap<i64, &Vec<_>> =
         writes.subscriptions.iter().map(|(workflow, heard)| (workflow.0, heard)).collect();
     if last.is_empty() {
@@ -248,7 +249,7 @@ fn subscriptions(writes: &Writes, all: &mut Vec<Asked>) {
     all.push(Asked::new(sql, params));
 }
 
-/// As with queues.
+/// Finds each row by its key, as `TAKE` in `apply_waiting.rs` does.
 const END_WAITS: &str = "DELETE FROM waits WHERE ctid = ANY (ARRAY(
        SELECT w.ctid FROM unnest($1::bigint[], $2::integer[], $3::integer[]) AS u (run, step, item)
        CROSS JOIN LATERAL (SELECT ctid FROM waits

@@ -1,4 +1,4 @@
-//! What waits for workers and people because of what a turn decided, and what deadlines have brought about.
+//! Writes the queue entries, approvals and alerts that a turn decided.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub(super) fn waiting(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failu
     alerts(writes, all)
 }
 
-/// Row by row by its key, whatever the planner believes.
+/// Finds each row by its key, whatever the planner estimates.
 const TAKE: &str = "DELETE FROM queue WHERE ctid = ANY (ARRAY(
        SELECT q.ctid FROM unnest($1::bigint[], $2::integer[], $3::integer[]) AS u (run, step, item)
        CROSS JOIN LATERAL (SELECT ctid FROM queue
@@ -30,7 +30,7 @@ const PUT: &str = "INSERT INTO queue (run, step, item, queue)
 type Key = (i64, i32, i32);
 
 fn queue(writes: &Writes, all: &mut Vec<Asked>) {
-    // What is put and taken in one turn counts as it was last.
+    // If a turn puts and takes the same part, the last write counts.
     let mut last: BTreeMap<Key, Option<&str>> = BTreeMap::new();
     for (run, queueing) in &writes.queueing {
         let (part, queue) = match queueing {

@@ -1,5 +1,5 @@
-//! What is locked after the schedules and runs that a transaction is about: workflows, and the topics of those with
-//! handlers.
+//! Loads and locks the workflows of a transaction's schedules and runs, and the topics of workflows
+//! with handlers. These locks come after those of schedules and runs.
 
 use std::collections::BTreeSet;
 
@@ -15,32 +15,32 @@ use super::topic_load::{self, Around, Hearing};
 use crate::failure::Failure;
 use crate::stored::ms;
 
-/// Nearly always there are none at all, and none is looked for.
+/// The table is nearly always empty; the first condition then saves the lookup of each schedule.
 const OUTDATED: &str = "SELECT schedule FROM outdated
      WHERE EXISTS (SELECT 1 FROM outdated) AND schedule = ANY($1) ORDER BY schedule";
 
-/// What a transaction is about besides schedules and runs.
+/// What a transaction needs besides schedules and runs.
 #[derive(Default)]
 pub(super) struct About {
-    /// Handlers that may be due, and their workflows.
+    /// Handlers that may be due, with their workflows.
     pub(super) handlers: Vec<(HandlerId, WorkflowId)>,
-    /// Events that are published: to which topic, and with which message ids.
+    /// The topic that events are published to, and their message ids.
     pub(super) published: Option<(TopicId, Vec<String>)>,
-    /// Who hears of the topics that are needed.
+    /// The subscribers of the topics that are needed.
     pub(super) hearing: Hearing,
     /// Workflows of which a pending run may begin.
     pub(super) pending: Vec<i64>,
 }
 
 impl About {
-    /// Of the answer to [`topic_load::ask_due_handlers`].
+    /// Keeps the answer to [`topic_load::ask_due_handlers`].
     pub(super) fn keep_due(&mut self, found: &[Row]) -> Result<(), Failure> {
         let handler = |row: &Row| Ok((HandlerId(get(row, 0)?), WorkflowId(get(row, 1)?)));
         self.handlers = found.iter().map(handler).collect::<Result<_, Failure>>()?;
         Ok(())
     }
 
-    /// Of these handlers, those that are due now that nobody else changes them.
+    /// The handlers that are still due, now that they are locked.
     pub(super) fn still_due(&self, book: &PgBook<'_>, now: i64) -> Vec<(i64, Wakeup)> {
         let due = |(id, _): &(HandlerId, WorkflowId)| {
             let due = ms(book.loaded.topics.handlers.get(id)?.due()?);
@@ -50,7 +50,7 @@ impl About {
     }
 }
 
-/// Loads and locks workflows and topics, and loads the overrides of schedules that were loaded.
+/// Loads and locks workflows and topics, and loads the overrides of the loaded schedules.
 pub(super) fn prefetch_around(book: &mut PgBook<'_>, about: &About) -> Result<(), Failure> {
     let handling = handling(book, about);
     let hearing = &about.hearing;
@@ -89,7 +89,7 @@ pub(super) fn prefetch_around(book: &mut PgBook<'_>, about: &About) -> Result<()
     }
     let events_at = asked.len();
     if let Some((topic, message_ids)) = &about.published {
-        // After the topic's lock, so that its events have keys in the order of their commits.
+        // Asked after the topic is locked, so that event keys increase in the order of commits.
         asked.extend([topic_load::ask_fates(*topic, message_ids), ask_event_block()]);
     }
     let found = book.link.ask(asked)?;
@@ -102,7 +102,8 @@ pub(super) fn prefetch_around(book: &mut PgBook<'_>, about: &About) -> Result<()
     let is_unknown = |id: &i64| !book.loaded.workflows.contains_key(&WorkflowId(*id));
     let unknown: Vec<i64> = workflows.into_iter().filter(is_unknown).collect();
     if !unknown.is_empty() {
-        // Some got a limit, or lost it, between the two questions.
+        // A workflow gained or lost its concurrency limit between the two statements, so neither
+        // returned it.
         load::own_workflows(book.link, &mut book.loaded, unknown)?;
     }
     load::keep_overrides(&mut book.loaded, &overridden, &found[2])?;
@@ -121,7 +122,8 @@ pub(super) fn prefetch_around(book: &mut PgBook<'_>, about: &About) -> Result<()
     Ok(())
 }
 
-/// Who is to be locked before the topics that are needed. Their runs are needed too: they are locked with the others.
+/// The subscribers that must be locked before the topics that are needed. Their runs are added to
+/// the needs, so that they are locked with the other runs.
 pub(super) fn hear(book: &mut PgBook<'_>) -> Result<Hearing, Failure> {
     if book.needs.topics.is_empty() {
         return Ok(Hearing::default());
@@ -132,7 +134,7 @@ pub(super) fn hear(book: &mut PgBook<'_>) -> Result<Hearing, Failure> {
     Ok(hearing)
 }
 
-/// The workflows whose handlers will be looked at.
+/// The workflows whose handlers the engine will look at.
 fn handling(book: &PgBook<'_>, about: &About) -> BTreeSet<i64> {
     let loaded = &book.loaded;
     let runs = loaded.runs.values().filter(|run| run.handler.is_some());

@@ -1,9 +1,9 @@
-//! The engine reads inside of the transaction: what was loaded for it beforehand, all of it locked, and
-//! the rest on demand.
+//! The engine's lookups inside a PostgreSQL transaction: rows that were loaded and locked
+//! beforehand, and other rows on demand.
 //!
-//! Locks are waited for in one order, which `lock_order.rs` keeps. A run's lock is taken after that of its schedule, and
-//! together with those of the runs that wait for its end. A workflow's lock is that of its handlers, a topic's that of
-//! its events; those who hear of a topic are locked before it.
+//! Locks are waited for in one order, which `lock_order.rs` keeps. A run is locked after its
+//! schedule, and together with the runs that wait for its end. A workflow's lock covers its
+//! handlers, and a topic's lock covers its events; subscribers of a topic are locked before it.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashSet, VecDeque};
@@ -38,49 +38,52 @@ use crate::machine_clock::Reading;
 use crate::set_aside::if_readable;
 use crate::stored::ms;
 
-/// Keys of runs, and of events, that are taken from their sequence at a time.
+/// How many keys of runs, or of events, are taken from their sequence at a time.
 pub(super) const KEYS: i64 = 4_096;
 
-/// What has been loaded.
+/// The rows that were loaded.
 #[derive(Default)]
 pub(super) struct Loaded {
     pub(super) schedules: ById<ScheduleId, Box<Schedule>>,
-    /// Each schedule that the engine was given, as it was.
+    /// Each schedule the engine was given, as it was loaded.
     pub(super) before: ById<ScheduleId, Was>,
     pub(super) runs: ById<RunKey, Box<Run>>,
     /// Runs that cannot be read, and why.
     pub(super) unreadable: ById<RunKey, String>,
     pub(super) workflows: ById<WorkflowId, Workflow>,
     pub(super) overrides: ById<ScheduleId, Vec<Override>>,
-    /// Workflows whose row is ours to change.
+    /// Workflows whose row this transaction has locked and may change.
     pub(super) owned_workflows: HashSet<WorkflowId>,
-    /// Schedules whose lock is ours.
+    /// Schedules that this transaction has locked.
     pub(super) locked: HashSet<ScheduleId>,
-    /// Runs whose lock is ours, or whose schedule's is: nobody else decides over those.
+    /// Runs that this transaction has locked, or whose schedule it has locked: no other transaction
+    /// decides them.
     pub(super) locked_runs: HashSet<RunKey>,
-    /// The latter, with the stamps that their rows have if they are what they are taken for.
+    /// The runs of which only the schedule is locked: runs this node wrote itself, with the stamp
+    /// each row must still carry.
     pub(super) unlocked: ById<RunKey, i64>,
-    /// Pending runs that are ours to begin, by workflow and oldest first; and whether there may be more.
+    /// Pending runs that are locked and may begin, by workflow and oldest first; and whether there
+    /// may be more.
     pub(super) pending: ById<WorkflowId, (VecDeque<RunKey>, bool)>,
-    /// What became of the parts of a step.
+    /// Records of the parts of a step.
     pub(super) steps: ById<(RunKey, u32), Vec<StepRecord>>,
-    /// Of these, those whose next time may be of an older calendar.
+    /// Loaded schedules whose next time may come from an older calendar.
     pub(super) outdated: Vec<ScheduleId>,
-    /// Something was locked by another node, and left to it.
+    /// Something was locked by another node and was passed over.
     pub(super) passed_over: bool,
-    /// Topics and handlers.
     pub(super) topics: LoadedTopics,
-    /// What is passed over if it cannot be read.
+    /// Set-aside schedules, runs and handlers: skipped if they cannot be read.
     set_aside: Arc<HashSet<Wakeup>>,
 }
 
 impl Loaded {
-    /// Whether a run was found, readable or not.
+    /// Whether the run's row was found, readable or not.
     pub(super) fn has_run(&self, key: RunKey) -> bool {
         self.runs.contains_key(&key) || self.unreadable.contains_key(&key)
     }
 
-    /// Handlers of workflows whose lock is not ours were read too early: they had none before.
+    /// Drops the handlers of workflows that are not locked exclusively. Such a workflow had no
+    /// handlers when it was loaded, so these were read without the lock that covers them.
     pub(super) fn forget_others_handlers(&mut self, workflows: &[i64]) {
         for id in workflows.iter().copied().map(WorkflowId) {
             if !self.owned_workflows.contains(&id) {
@@ -92,7 +95,7 @@ impl Loaded {
 }
 
 impl Loaded {
-    /// What was read, unless it cannot be and that is known already.
+    /// What was read; `None` if it cannot be read and is set aside already.
     pub(super) fn readable<T>(
         &self,
         what: Wakeup,
@@ -105,7 +108,7 @@ impl Loaded {
         }
     }
 
-    /// A schedule, if it is there, for the engine to change.
+    /// Hands a loaded schedule to the engine to change.
     fn give(&mut self, id: ScheduleId) -> Option<Box<Schedule>> {
         let schedule = self.schedules.remove(&id)?;
         self.before.insert(id, Was::of(&schedule));
@@ -113,26 +116,26 @@ impl Loaded {
     }
 }
 
-/// A turn that reads beside what was loaded at first comes to its end after so long: chains of events are read link by
-/// link, and others wait meanwhile.
+/// A turn that reads more than was loaded at first must end after this time: chains of events are
+/// read link by link, and other transactions wait meanwhile.
 const LONG_TURN: Duration = Duration::from_secs(1);
 
-/// The book of one transaction.
+/// The engine's lookups in one transaction.
 pub(super) struct PgBook<'a> {
     pub(super) link: &'a mut Link,
     pub(super) shared: &'a Shared,
     pub(super) needs: &'a mut Needs,
     pub(super) loaded: Loaded,
-    /// How many pending runs are worth loading.
+    /// How many pending runs are worth loading: the node's free capacity.
     pub(super) places: usize,
     run_keys: std::ops::Range<i64>,
     stamp: i64,
     schedule_ids: Vec<i64>,
     workflow_ids: Vec<i64>,
     event_keys: std::ops::Range<i64>,
-    /// An id could not be had. Nothing may be written.
+    /// Why an id could not be obtained. If it is set, nothing may be written.
     pub(super) failed: Option<Failure>,
-    /// What the machine's clocks showed at first, if they are known.
+    /// The machine's clocks when the transaction began, if the store was given any.
     began: Option<Reading>,
 }
 
@@ -162,30 +165,30 @@ impl<'a> PgBook<'a> {
         }
     }
 
-    /// What cannot be read is a failure, also if it is set aside: somebody asks for it.
+    /// Makes an unreadable row a failure even if it is set aside: a caller asked for it explicitly.
     pub(super) fn passing_over_nothing(mut self) -> PgBook<'a> {
         self.loaded.set_aside = Arc::default();
         self.loaded.topics.set_aside = Arc::default();
         self
     }
 
-    /// The next block of keys, as it came from the sequence.
+    /// Uses this block of run keys, which came from the sequence.
     pub(super) fn take_block(&mut self, block: i64) {
         self.stamp = block;
         self.run_keys = block * KEYS..(block + 1) * KEYS;
     }
 
-    /// What no other transaction is stamped with, once a block of keys was taken.
+    /// The stamp of this transaction: unique once a block of run keys was taken.
     pub(super) fn stamp(&self) -> i64 {
         self.stamp
     }
 
-    /// The next block of events' keys.
+    /// Uses this block of event keys.
     pub(super) fn take_event_block(&mut self, block: i64) {
         self.event_keys = block * KEYS..(block + 1) * KEYS;
     }
 
-    /// So many schedules will be created.
+    /// Reserves ids for this many new schedules.
     pub(super) fn expect_schedules(&mut self, count: usize) -> Result<(), Failure> {
         self.schedule_ids = self.ids(SCHEDULE_IDS, count)?;
         Ok(())
@@ -330,7 +333,8 @@ impl Book for PgBook<'_> {
     ) -> Result<Vec<(WorkflowId, RunKey)>, Failure> {
         let after = after.map_or(i64::MIN, |workflow| workflow.0);
         let limit_of = i64::try_from(limit).unwrap_or(i64::MAX);
-        // What ends in this transaction makes room that the database does not know of yet.
+        // Runs that end in this transaction free slots in these workflows that the database does
+        // not show yet.
         let ours: Vec<i64> = self.loaded.workflows.keys().map(|id| id.0).collect();
         let params = vec![param(after), param(limit_of), param(ours)];
         let workflows = self.keys(load::WITH_PENDING, params)?;
@@ -407,7 +411,7 @@ impl Book for PgBook<'_> {
     }
 
     fn owned_by(&mut self, node: NodeId, limit: usize) -> Result<Vec<RunKey>, Failure> {
-        // Whoever performs something keeps its run running.
+        // A run with an attempt that is being performed has status 1, running.
         let sql = "SELECT key FROM open_runs WHERE status = 1 AND $1 = ANY(owners)
                    ORDER BY key + 0 LIMIT $2";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -417,7 +421,7 @@ impl Book for PgBook<'_> {
     }
 
     fn ran_of(&mut self, id: ScheduleId, nominal: &[Timestamp]) -> Result<Vec<Timestamp>, Failure> {
-        // Outcomes 0 to 2 are those that have a run, or will.
+        // Outcomes 0 to 2 have a run, or will have one.
         let sql = "SELECT DISTINCT nominal FROM ledger WHERE schedule = $1 AND outcome < 3
                    AND nominal = ANY($2::bigint[])";
         let wanted: Vec<i64> = nominal.iter().copied().map(ms).collect();
@@ -433,7 +437,7 @@ impl Book for PgBook<'_> {
         Ok(found.first().map_or(0, |count| usize::try_from(*count).unwrap_or(usize::MAX)))
     }
 
-    /// All parts of a step at once: whoever asks for one item will ask for the others.
+    /// Loads all parts of a step at once: a caller that asks for one item will ask for the others.
     fn step_record(
         &mut self,
         run: RunKey,
@@ -577,12 +581,12 @@ pub(super) fn first(rows: &[Row]) -> Result<Option<i64>, Failure> {
     rows.first().map(|row| rows::get(row, 0)).transpose()
 }
 
-/// A block of keys, to be asked for with other things.
+/// The query for a block of run keys, to be sent with others.
 pub(super) fn ask_block() -> Asked {
     Asked::new(RUN_BLOCK, vec![param(1_i64)])
 }
 
-/// The same for events.
+/// The query for a block of event keys.
 pub(super) fn ask_event_block() -> Asked {
     Asked::new(EVENT_BLOCK, vec![param(1_i64)])
 }

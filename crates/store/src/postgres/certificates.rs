@@ -1,4 +1,4 @@
-//! Whether the server is who it should be.
+//! Verifies the database server's certificate.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,21 +10,22 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject as 
 use rustls::server::ParsedCertificate;
 use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-/// Who is believed to be the server.
+/// Which servers are trusted.
 #[derive(Clone, Debug)]
 pub(super) enum Trust {
-    /// Encrypted, to whomever: what `prefer` and `require` mean.
+    /// Any server; the connection is only encrypted, as with `prefer` and `require`.
     Anybody,
     Authorities(Authorities),
 }
 
-/// Those whose word is taken.
+/// The certificate authorities that are trusted.
 #[derive(Clone)]
 pub(super) struct Authorities {
     roots: RootCertStore,
-    /// The same as they were written: a server's own certificate may be among them.
+    /// The certificates as they were read: a server's own certificate may be among them.
     certificates: Vec<CertificateDer<'static>>,
-    /// The certificate must be for the host that is asked for: what `verify-full` adds to `verify-ca`.
+    /// Whether the certificate must be for the requested host: what `verify-full` adds to
+    /// `verify-ca`.
     pub(super) is_named: bool,
 }
 
@@ -34,11 +35,10 @@ impl fmt::Debug for Authorities {
     }
 }
 
-/// Where authorities are named.
+/// Where the certificates of authorities are read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Roots {
     File(PathBuf),
-    /// Those of the operating system.
     System,
 }
 
@@ -63,7 +63,7 @@ fn in_file(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
         .map_err(|error| error.to_string())
 }
 
-/// Asked by rustls during the handshake.
+/// The verifier that rustls calls during the handshake.
 #[derive(Debug)]
 pub(super) struct Verifier {
     pub(super) trust: Trust,
@@ -83,7 +83,8 @@ impl ServerCertVerifier for Verifier {
             return Ok(ServerCertVerified::assertion());
         };
         let certificate = ParsedCertificate::try_from(shown)?;
-        // One that was signed by itself is its own authority, and trusted word for word.
+        // A self-signed certificate is its own authority: it is trusted if it is listed byte for
+        // byte.
         if !authorities.certificates.contains(shown) {
             let (roots, algorithms) = (&authorities.roots, self.algorithms.all);
             verify_server_cert_signed_by_trust_anchor(
@@ -107,7 +108,7 @@ impl ServerCertVerifier for Verifier {
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
         match self.trust {
-            // Who the other one is was not asked: old forms of certificates are as good as any.
+            // Any server is trusted, so old forms of certificates are accepted too.
             Trust::Anybody => Ok(HandshakeSignatureValid::assertion()),
             _ => verify_tls12_signature(message, certificate, signed, &self.algorithms),
         }

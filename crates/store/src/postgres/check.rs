@@ -1,7 +1,7 @@
-//! Whether what is stored holds together.
+//! Checks the invariants of the stored rows.
 //!
-//! Each question is one statement, which sees one instant: others go on meanwhile. What is mended is looked at
-//! again under its locks, a few rows at a time.
+//! Each check is one statement, which sees one instant while other transactions go on. Before a row
+//! is mended it is locked and checked again, a few rows at a time.
 
 use jiff::Timestamp;
 use tokio_postgres::Row;
@@ -16,18 +16,18 @@ use crate::failure::Failure;
 use crate::stored::ms;
 use crate::view::Finding;
 
-/// One invariant: what breaks it, and how it is mended.
+/// One invariant: a query for its breaches, and the statements that mend them.
 pub(super) struct Invariant {
     pub(super) code: &'static str,
-    /// Rows with an id, a text, and how many breaches there are in all.
+    /// Selects for each breach an id, a text, and how many breaches there are in all.
     pub(super) breaches: &'static str,
     pub(super) message: &'static str,
-    /// Statements of one transaction that mends breaches; nothing if a person has to look. It is done again
-    /// until the last of them returns no row.
+    /// The statements of one transaction that mends breaches; empty if a person has to look. The
+    /// transaction is repeated until its last statement returns no row.
     pub(super) mend: &'static [&'static str],
 }
 
-/// Rows with an id and a text for each breach.
+/// Wraps a statement that selects an id and a text for each breach.
 macro_rules! breaches {
     ($($sql:expr),*) => {
         concat!(
@@ -39,10 +39,10 @@ macro_rules! breaches {
 
 pub(super) use breaches;
 
-/// What has to hold in both stores.
+/// The invariants that hold in both stores.
 const SHARED: &[Invariant] = &shared_invariants!(breaches, Invariant);
 
-/// A schedule with nothing going on wakes at its next time, if it is active.
+/// When a schedule without open runs must wake: at its next time, if it is active.
 macro_rules! wakeup {
     () => {
         "CASE WHEN s.status = 0 THEN p.next_effective END"
@@ -117,7 +117,8 @@ const INVARIANTS: [Invariant; 14] = [
         code: "schedule-without-wakeup",
         breaches: breaches!("SELECT p.id, '' FROM ", without_wakeup!()),
         message: "schedule {id} does not wake when it should",
-        // If the declaration was read before the lock was waited for, its version is another one.
+        // The version is compared, because the declaration may have been read before the lock was
+        // obtained.
         mend: &[concat!(
             "WITH wrong AS MATERIALIZED (
                SELECT p.id, ",
@@ -145,7 +146,8 @@ const INVARIANTS: [Invariant; 14] = [
         code: "run-without-owner",
         breaches: breaches!("SELECT r.key, '' FROM ", lost!()),
         message: "run {id} is running, but no node performs it",
-        // The node is there again, and its lease has run out: what it performed is taken over with the next turn.
+        // The node's row is inserted again with a lease that has run out: the next turn takes over
+        // its attempts.
         mend: &[
             "LOCK TABLE nodes IN SHARE ROW EXCLUSIVE MODE",
             concat!(
@@ -279,15 +281,17 @@ const INVARIANTS: [Invariant; 14] = [
 ];
 
 impl Core {
-    /// Looks at everything, and goes on where something cannot be looked at.
+    /// Checks everything. If one check fails, it is reported and the others still run.
     pub(super) fn check(&mut self, now: Timestamp, repair: bool) -> Result<Vec<Finding>, Failure> {
         let mut findings = self.check_rows();
-        // Before what wakes: what is there again has no wakeup yet.
+        // Before the wakeups are checked: a row that is no longer set aside has no wakeup yet.
         findings.extend(attempted("what is set aside", self.check_set_aside(repair)));
-        // First, so that what names the nodes of runs is right when they are looked for.
+        // Before the invariants, which look for the nodes of runs: mending runs corrects their
+        // owners.
         findings.extend(attempted("runs", self.check_runs(repair)));
         findings.extend(attempted("records of steps", self.check_steps()));
-        // Before what counts schedules: one that is over is counted among others.
+        // Before the counts of schedules are checked: mending may change a schedule's status to
+        // done.
         findings.extend(attempted("schedules", self.check_schedules(now, repair)));
         for invariant in INVARIANTS.iter().chain(SHARED).chain(&OF_TOPICS) {
             let found = self.check_invariant(invariant, now, repair);
@@ -295,7 +299,7 @@ impl Core {
         }
         findings.extend(attempted("wakeups", self.check_wakeups(repair)));
         findings.extend(attempted("sequences", self.check_sequences(repair)));
-        // What was mended may be due earlier than anybody thinks.
+        // Mended rows may be due earlier than this node's cached horizon says.
         self.shared.horizon.forget();
         Ok(findings)
     }
@@ -323,18 +327,18 @@ impl Core {
     }
 }
 
-/// What was found, or that it could not be looked for.
+/// The findings of a check, or one finding that the check failed.
 fn attempted(what: &str, found: Result<Vec<Finding>, Failure>) -> Vec<Finding> {
     found.unwrap_or_else(|failure| vec![unchecked(what, &failure)])
 }
 
-/// Something could not be looked at, for a table that is missing say.
+/// The finding that something could not be checked, for example because a table is missing.
 pub(super) fn unchecked(what: &str, failure: &Failure) -> Finding {
     let message = format!("{what} could not be checked: {failure}");
     Finding { code: "unchecked", message, repaired: false }
 }
 
-/// Asks a question that may take long.
+/// Runs a query that may take long.
 pub(super) fn look(
     link: &mut Link,
     sql: &'static str,

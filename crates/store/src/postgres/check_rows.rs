@@ -1,4 +1,4 @@
-//! Whether every row that is read whole can be read, and whether ids are given that nobody has yet.
+//! Checks that every row can be read, and that sequences give no id that is taken.
 
 use calendar::CalendarSpec;
 use engine::schedule::OverrideAction;
@@ -16,22 +16,22 @@ use crate::check_run::{REPUBLISH, TOLD, more};
 use crate::failure::Failure;
 use crate::view::Finding;
 
-/// A run's id as people know it, of whatever can be read of it.
+/// A run's public id, as far as its columns allow.
 macro_rules! run_id {
     () => {
         "coalesce('sched-' || r.schedule || '-n' || r.n || '-rc' || r.retry, r.uuid::text, r.key::text)"
     };
 }
 
-/// So many are read in one go.
+/// How many rows are read at a time.
 const AT_ONCE: usize = 500;
 
 type Read = fn(&Row) -> Result<(), Failure>;
 
-/// One kind of row.
+/// One kind of row to read.
 struct Kind {
     code: &'static str,
-    /// What is read, with a number that rows are in the order of and a name in the last two columns.
+    /// Selects the row's columns, and in the last two a number that orders the rows and a name.
     sql: &'static str,
     read: Read,
     what: &'static str,
@@ -149,7 +149,8 @@ const KINDS: [Kind; 10] = [
     },
 ];
 
-/// What gives ids, what it has to be past, and how it is moved on. Keys of runs and events are given in blocks.
+/// Each sequence with a query that finds a taken id beyond it, and the statement that moves the
+/// sequence past it. Keys of runs and events are given in blocks.
 const SEQUENCES: [(&str, &str, &str); 5] = [
     (
         "schedule_ids",
@@ -179,7 +180,7 @@ const SEQUENCES: [(&str, &str, &str); 5] = [
 ];
 
 impl Core {
-    /// The rows that cannot be read.
+    /// The findings for rows that cannot be read.
     pub(super) fn check_rows(&mut self) -> Vec<Finding> {
         let mut findings = Vec::new();
         for kind in &KINDS {
@@ -191,7 +192,7 @@ impl Core {
         findings
     }
 
-    /// Ids that were given already would be given again.
+    /// The findings for sequences that would give ids that are taken.
     pub(super) fn check_sequences(&mut self, repair: bool) -> Result<Vec<Finding>, Failure> {
         let mut findings = Vec::new();
         for (name, behind, mend) in SEQUENCES {

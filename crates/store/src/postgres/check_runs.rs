@@ -1,4 +1,4 @@
-//! Whether runs that have not ended agree with what is stored beside them.
+//! Checks that open runs agree with the rows stored beside them.
 
 use engine::run::{Part, Run};
 use engine::{RunId, RunKey};
@@ -16,10 +16,10 @@ use crate::failure::Failure;
 use crate::stored::ms;
 use crate::view::Finding;
 
-/// So many are looked at in one go.
+/// How many runs are checked at a time.
 const AT_ONCE: usize = 500;
 
-/// In one statement, which sees one instant.
+/// Selects runs with the rows beside them, in one statement, which sees one instant.
 macro_rules! with_beside {
     ($which:literal) => {
         concat!(
@@ -42,7 +42,7 @@ macro_rules! with_beside {
 }
 
 const ALL: &str = with_beside!("r.key > $1 ORDER BY r.key LIMIT 500");
-/// Runs, each with the steps that have a record.
+/// Selects runs, each with the steps that have a record.
 macro_rules! with_steps {
     ($table:literal) => {
         concat!(
@@ -59,7 +59,7 @@ macro_rules! with_steps {
 const STEPS_OF_OPEN: &str = with_steps!("open_runs");
 const STEPS_OF_ENDED: &str = with_steps!("ended_runs");
 const LOCK: &str = "SELECT key FROM open_runs WHERE key = ANY($1) ORDER BY key FOR UPDATE";
-/// After the lock, so that it sees what was committed while that was waited for.
+/// Run after [`LOCK`], so that it sees what others committed while the lock was waited for.
 const AGAIN: &str = with_beside!("r.key = ANY($1) ORDER BY r.key");
 
 impl Core {
@@ -69,7 +69,7 @@ impl Core {
             let some = look(&mut self.link, ALL, || vec![param(after)])?;
             for row in &some {
                 after = get(row, 0)?;
-                // One that cannot be read is told of elsewhere.
+                // A run that cannot be read is reported by `check_rows`.
                 let Ok((run, breaches)) = broken(row) else { continue };
                 found.extend(breaches.into_iter().map(|breach| (run.key.0, breach)));
             }
@@ -87,7 +87,7 @@ impl Core {
         Ok(findings(found.iter().map(|(key, breach)| (*key, breach)), repair))
     }
 
-    /// Finds runs whose position says that a step has ended, and which have no record of that step.
+    /// Finds steps that have ended by their run's position but have no record.
     pub(super) fn check_steps(&mut self) -> Result<Vec<Finding>, Failure> {
         let mut found = Vec::new();
         self.lost_steps(STEPS_OF_OPEN, &mut found)?;
@@ -105,7 +105,7 @@ impl Core {
             let some = look(&mut self.link, sql, || vec![param(after)])?;
             for row in &some {
                 after = get(row, 0)?;
-                // One that cannot be read is told of elsewhere.
+                // A run that cannot be read is reported by `check_rows`.
                 let Ok(run) = rows::run(row) else { continue };
                 let recorded = numbers(row, RUN_COLUMNS)?.into_iter().map(i32::cast_unsigned);
                 let last: Option<&str> = get(row, RUN_COLUMNS + 1)?;

@@ -1,4 +1,4 @@
-//! Whether schedules agree with their declarations and with what is stored beside them.
+//! Checks that schedules agree with their declarations and with the rows stored beside them.
 
 use std::collections::BTreeSet;
 
@@ -19,10 +19,10 @@ use crate::stored::{json, ms};
 use crate::view::Finding;
 use crate::words::words;
 
-/// So many are looked at in one go.
+/// How many schedules are checked at a time.
 const AT_ONCE: usize = 500;
 
-/// In one statement, which sees one instant.
+/// Selects schedules with the rows beside them, in one statement, which sees one instant.
 macro_rules! with_beside {
     ($which:literal) => {
         concat!(
@@ -47,10 +47,10 @@ macro_rules! with_beside {
 
 const ALL: &str = with_beside!("p.id > $1 ORDER BY p.id LIMIT 500");
 const LOCK: &str = "SELECT id FROM progress WHERE id = ANY($1) ORDER BY id FOR UPDATE";
-/// After the lock, so that it sees what was committed while that was waited for.
+/// Run after [`LOCK`], so that it sees what others committed while the lock was waited for.
 const AGAIN: &str = with_beside!("p.id = ANY($1) ORDER BY p.id");
 const ZONES: &str = "SELECT value FROM meta WHERE key = 'zones'";
-/// Both rows of a schedule are of one version.
+/// Also raises the version: both rows of a schedule carry the same one.
 const PROGRESS: &str =
     "UPDATE progress SET mark = $2, next_nominal = $3, next_effective = $4, n = $5,
        live = $6, has_overrides = $7, wake_at = $8, version = version + 1, stamp = 0 WHERE id = $1";
@@ -59,10 +59,10 @@ const FORGET_WORDS: &str = "DELETE FROM words WHERE schedule = $1";
 const WORDS: &str = "INSERT INTO words (word, schedule) SELECT DISTINCT w, $1::bigint
      FROM unnest($2::text[]) AS u (w)";
 
-/// What schedules are held against.
+/// What schedules are compared with.
 struct Against {
     rules: std::sync::Arc<Rules>,
-    /// The zone database is another one than next times were computed with: none of them can be compared.
+    /// Next times were computed with another zone database, so they cannot be compared.
     other_zones: bool,
     now: Timestamp,
 }
@@ -83,7 +83,7 @@ impl Core {
             let some = look(&mut self.link, ALL, || vec![param(after)])?;
             for row in &some {
                 after = get(row, 0)?;
-                // One that cannot be read is told of elsewhere.
+                // A schedule that cannot be read is reported by `check_rows`.
                 let Ok((schedule, broken)) = broken(row, &against) else { continue };
                 found.extend(broken.into_iter().map(|breach| (schedule.id.0, breach)));
             }
@@ -102,7 +102,7 @@ impl Core {
     }
 }
 
-/// What is wrong with a schedule; and the schedule as it should be.
+/// The breaches of a schedule, and the schedule as it should be.
 fn broken(row: &Row, against: &Against) -> Result<(Schedule, Vec<ScheduleBreach>), Failure> {
     let mut schedule = rows::schedule(row)?;
     let column = |place: usize| SCHEDULE_COLUMNS + place;
@@ -160,7 +160,8 @@ fn mend(link: &mut Link, ids: &[i64], against: &Against) -> Result<(), Failure> 
     })
 }
 
-/// Writes it as it should be. What it has missed is decided with the next turn.
+/// The statements that write the mended schedule. The next turn decides the occurrences it has
+/// missed.
 fn mending(schedule: &Schedule) -> Result<Vec<Asked>, Failure> {
     let id = schedule.id.0;
     let progress = &schedule.progress;

@@ -1,6 +1,7 @@
-//! Whether the tables and indexes are those that a new store has.
+//! Checks that the tables and indexes are those of a new store.
 //!
-//! A new store is made in a schema of its own, inside of a transaction that is undone, and the two are compared.
+//! It creates a new store in a schema of its own, in a transaction that is rolled back, and
+//! compares the two.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +13,13 @@ use super::rows::get;
 use crate::failure::Failure;
 use crate::view::Finding;
 
-/// Columns of tables, one row each: name, and what it is.
+/// The columns of all tables, one row each: name, and type.
 const COLUMNS: &str = "SELECT c.relname || '.' || a.attname,
        format_type(a.atttypid, a.atttypmod) || CASE WHEN a.attnotnull THEN ' NOT NULL' ELSE '' END
      FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
      WHERE c.relnamespace = $1::text::regnamespace AND c.relkind IN ('r', 'v', 'S')
        AND a.attnum > 0 AND NOT a.attisdropped";
-/// Indexes that are used: name, and what is indexed.
+/// The indexes: name, and definition. An invalid index is marked.
 const INDEXES: &str = "SELECT c.relname, replace(pg_get_indexdef(i.indexrelid), $2 || '.', '')
        || CASE WHEN i.indisvalid AND i.indisready THEN '' ELSE ' (not valid)' END
      FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
@@ -26,7 +27,7 @@ const INDEXES: &str = "SELECT c.relname, replace(pg_get_indexdef(i.indexrelid), 
 const TRIGGERS: &str = "SELECT t.tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
      WHERE c.relnamespace = $1::text::regnamespace AND NOT t.tgisinternal";
 
-/// Compares the two; indexes that are missing or not valid are made.
+/// Compares the two schemas. Repairing creates indexes that are missing or not valid.
 pub(super) async fn check(target: &Target, repair: bool) -> Vec<Finding> {
     let unchecked = |failure: Failure| {
         let message = format!(
@@ -41,10 +42,10 @@ pub(super) async fn check(target: &Target, repair: bool) -> Vec<Finding> {
     }
 }
 
-/// Something that differs.
+/// A difference between the schemas.
 struct Wrong {
     message: String,
-    /// Statements that mend it, if it can be: outside of a transaction they would wait for nobody.
+    /// The statements that mend it, in one transaction; empty if it cannot be mended.
     mend: Vec<String>,
 }
 
@@ -72,7 +73,7 @@ type Made = BTreeMap<String, String>;
 async fn compare(target: &Target) -> Result<Vec<Wrong>, Failure> {
     let mut client = target.connect().await?;
     let transaction = client.transaction().await.map_err(unavailable)?;
-    // What is made only to be looked at has a name of its own for each connection.
+    // The schema for comparison has a name of its own for each connection.
     let current = "SELECT current_schema()::text, quote_ident(current_schema()),
                           'punctual_doctor_' || pg_backend_pid()";
     let row = transaction.query_one(current, &[]).await.map_err(unavailable)?;

@@ -1,8 +1,8 @@
-//! What has to hold of topics, events and handlers.
+//! The invariants of topics, events and handlers.
 
 use super::check::{Invariant, breaches};
 
-/// Reserved events whose run has ended or is gone, and nobody will go on with it.
+/// Reserved events whose run has ended or is gone, and that no handler will resume.
 macro_rules! held_by_nobody {
     () => {
         "events e WHERE e.state = 1
@@ -11,7 +11,7 @@ macro_rules! held_by_nobody {
     };
 }
 
-/// Consumers of such events.
+/// The subscribers of the topics of such events.
 macro_rules! to_look {
     ($column:literal) => {
         concat!(
@@ -50,7 +50,7 @@ macro_rules! counted_wrongly {
     };
 }
 
-/// A handler that does not wake when it should.
+/// The condition that a handler does not wake when it should.
 macro_rules! asleep {
     () => {
         "h.due IS DISTINCT FROM coalesce(h.retry_at, h.wake_at)"
@@ -81,7 +81,7 @@ const LOCK_WORKFLOWS: &str =
 const LOCK_ALL_WORKFLOWS: &str = "SELECT id FROM workflows ORDER BY id FOR UPDATE";
 const LOCK_TOPICS: &str = "SELECT id FROM topics ORDER BY id FOR UPDATE";
 
-/// In an order in which what one mends is there for the next.
+/// Ordered so that each invariant can rely on what the earlier ones mended.
 pub(super) const OF_TOPICS: [Invariant; 13] = [
     Invariant {
         code: "event-without-topic",
@@ -115,7 +115,7 @@ pub(super) const OF_TOPICS: [Invariant; 13] = [
         code: "reserved-by-nobody",
         breaches: breaches!("SELECT e.key, e.message_id FROM ", held_by_nobody!()),
         message: "event {text} is reserved, but no run works on it",
-        // It is pending again, and whoever works on such events looks.
+        // The event becomes pending again, and its consumers are woken.
         mend: &[
             LOCK_WORKFLOWS,
             LOCK_TOPICS,
@@ -179,7 +179,7 @@ pub(super) const OF_TOPICS: [Invariant; 13] = [
                AND NOT EXISTS (SELECT 1 FROM ended_runs r WHERE r.key = h.resumes)"
         ),
         message: "handler {text} is to go on with a run that is gone",
-        // Its mutation is done: to begin anew might do it twice.
+        // Not mended: the mutation was made, and starting over might make it twice.
         mend: &[],
     },
     Invariant {
@@ -198,7 +198,7 @@ pub(super) const OF_TOPICS: [Invariant; 13] = [
             not_open!("w.paused_by")
         ),
         message: "workflow {text} is paused for a run that has ended or is gone",
-        // It stays paused: a person says when it goes on.
+        // The workflow stays paused until a person resumes it.
         mend: &[
             LOCK_ALL_WORKFLOWS,
             concat!("UPDATE workflows w SET paused_by = NULL WHERE ", not_open!("w.paused_by")),

@@ -1,4 +1,4 @@
-//! Whether every schedule that waits for a time wakes at it: what the engine says, beside what is stored.
+//! Checks that every schedule wakes at the time the engine computes.
 
 use tokio_postgres::Row;
 
@@ -12,19 +12,20 @@ use crate::failure::Failure;
 use crate::stored::ms;
 use crate::view::Finding;
 
-/// So many are looked at in one go.
+/// How many schedules are checked at a time.
 const AT_ONCE: usize = 500;
 
 const CODE: &str = "schedule-without-wakeup";
 
-/// Those with something going on: for the others the database can say it.
+/// Only schedules with active or queued occurrences: an invariant in SQL covers the others.
 const ALL: &str = concat!(
     "SELECT ",
     of_schedule!(),
     ", p.wake_at FROM progress p JOIN schedules s ON s.id = p.id
      WHERE p.live IS NOT NULL AND p.id > $1 ORDER BY p.id LIMIT 500"
 );
-/// Those that are read too early are not mended, and found the next time.
+/// A schedule that was read before its lock was obtained has another version: it is not mended, and
+/// is found by the next check.
 const LOCKED: &str = concat!(
     "SELECT ",
     of_schedule!(),
@@ -50,7 +51,7 @@ impl Core {
     }
 }
 
-/// Whether what is stored is what the engine says. Parts of milliseconds may have added up to a whole one.
+/// Whether the stored time is the engine's. Fractions of milliseconds may add up to a whole one.
 pub(super) fn agree(due: Option<i64>, stored: Option<i64>) -> bool {
     match (due, stored) {
         (Some(due), Some(stored)) => due.abs_diff(stored) <= 1,
@@ -58,7 +59,7 @@ pub(super) fn agree(due: Option<i64>, stored: Option<i64>) -> bool {
     }
 }
 
-/// What wakes at another time than it should, and when it should.
+/// The id of a schedule that wakes at a wrong time, and the right time.
 fn is_wrong(row: &Row) -> Result<Option<(i64, Option<i64>)>, Failure> {
     let schedule = rows::schedule(row)?;
     let (due, stored) = (schedule.wake_at().map(ms), get(row, SCHEDULE_COLUMNS)?);
@@ -71,7 +72,7 @@ fn wrong(link: &mut Link) -> Result<Vec<i64>, Failure> {
         let found = look(link, ALL, || vec![param(after)])?;
         for row in &found {
             after = get(row, 0)?;
-            // One that cannot be read is told of elsewhere.
+            // A schedule that cannot be read is reported by `check_rows`.
             wrong.extend(is_wrong(row).ok().flatten().map(|(id, _)| id));
         }
         if found.len() < AT_ONCE {

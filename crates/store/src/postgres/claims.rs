@@ -1,4 +1,4 @@
-//! What workers take: each part once, whoever asks at the same time.
+//! Claims of workers: each part is claimed once, however many workers ask at the same time.
 
 use engine::RunKey;
 use engine::run::Part;
@@ -12,18 +12,20 @@ use super::reader::{is_storable, many};
 use super::rows::{get, small};
 use crate::failure::Failure;
 
-/// So many more than are asked for are looked at in one go: others may be working on the first.
+/// How many more parts than asked for are looked at in one query: other transactions may hold the
+/// first ones.
 const LOOKED_AT: usize = 100;
-/// And so many times.
+/// How many such queries are made at most.
 const LOOKS: usize = 10;
 
-/// The oldest of each queue, of runs after this one.
+/// The oldest parts of each queue, of runs after this one.
 const WAITING: &str = "SELECT c.run, c.step, c.item FROM unnest($1::text[]) AS n (name)
      CROSS JOIN LATERAL (SELECT run, step, item FROM queue WHERE queue = n.name AND run + 0 > $2
        ORDER BY run + 0, step + 0, item + 0 LIMIT $3) c
      ORDER BY c.run, c.step, c.item LIMIT $3";
-/// Of these, the first that nobody else is working on. Each is locked on its own, in this order and no further
-/// than asked: the database can neither join the other way round nor lock more.
+/// The first of these parts that no other transaction holds. Each is locked on its own by a lateral
+/// join, in this order and up to the limit: so the database can neither reverse the join nor lock
+/// more.
 const FREE: &str = "SELECT q.run, q.step, q.item
      FROM unnest($1::bigint[], $2::integer[], $3::integer[]) AS c (run, step, item)
      CROSS JOIN LATERAL (SELECT key FROM open_runs WHERE key = c.run FOR UPDATE SKIP LOCKED) r
@@ -31,7 +33,7 @@ const FREE: &str = "SELECT q.run, q.step, q.item
        WHERE run = c.run AND step = c.step AND item = c.item FOR UPDATE SKIP LOCKED) q
      LIMIT $4";
 
-/// What waits in these queues and is free, with its runs and their schedules, all of it locked.
+/// Up to `limit` free parts that wait in these queues, with their runs and schedules locked.
 pub(super) fn queued(
     link: &mut Link,
     loaded: &mut Loaded,

@@ -1,14 +1,15 @@
 //! How far the database's clock is ahead of this machine's.
 //!
-//! Whoever asks the database for its time reads the machine's clocks before the question and after the answer. The
-//! database has read its clock somewhere between the two, so the true offset lies in an interval that is as long as
-//! the round trip. Each round trip gives such an interval, whichever connection makes it and in whatever order
-//! answers come; the offset lies in all of them, so what is kept is what they have in common, and the middle of it is
-//! the estimate. Its error is at most half of the shortest round trip. An interval that has nothing in common with
-//! what is known shows that somebody has set one of the clocks: the newer one counts from then on.
+//! Whoever asks the database for its time reads the machine's clocks before the query and after the
+//! answer. The database read its clock somewhere between the two, so the true offset lies in an
+//! interval as long as the round trip. Each round trip gives such an interval, on whichever
+//! connection and in whatever order the answers come. The offset lies in all of them, so their
+//! intersection is kept, and its middle is the estimate. The error is at most half of the shortest
+//! round trip. An interval that does not intersect what is known shows that somebody set one of the
+//! clocks: the newer interval counts from then on.
 //!
-//! The estimate only says when a node wakes up. What is due, what a lease lasts and what has expired is decided by
-//! the time that the database tells in the transaction itself.
+//! The estimate only decides when a node wakes up. Which wakeups are due, how long a lease lasts
+//! and what has expired is decided by the time the database returns in the transaction itself.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
@@ -26,7 +27,7 @@ macro_rules! database_now {
     };
 }
 
-/// The time that a caller gives as this parameter, or else the database's own: see `Shared::given`.
+/// The time a caller passes as this parameter, or else the database's own: see `Shared::given`.
 macro_rules! given_or_now {
     ($parameter:literal) => {
         concat!(
@@ -39,30 +40,31 @@ macro_rules! given_or_now {
 
 pub(super) use {database_now, given_or_now};
 
-/// Two clocks may drift apart by one part in so many: NTP changes a clock's rate by up to one part in 2,000, and two
-/// clocks may do so in opposite directions.
+/// Two clocks may drift apart by one part in this many: NTP changes a clock's rate by up to one
+/// part in 2,000, and two clocks may do so in opposite directions.
 const DRIFT: u128 = 1_000;
-/// Both clocks are read in whole milliseconds: each may be so much further than it shows.
+/// Both clocks are read in whole milliseconds, so each may be this much further than it shows.
 const ROUNDED: i64 = 1;
-/// History is not removed on behalf of a node whose time differs from the database's by more than this. A good
-/// estimate is off by milliseconds; a request may wait for a connection for some seconds.
+/// A node whose time differs from the database's by more than this may not remove history. A good
+/// estimate is off by milliseconds; a request may wait some seconds for a connection.
 const FAR_OFF: SignedDuration = SignedDuration::from_secs(60);
 
-/// What is known of the offset, in milliseconds.
+/// The interval in which the offset lies, in milliseconds.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     low: i64,
     high: i64,
-    /// When that was, by the machine's monotonic clock.
+    /// When it was measured, by the machine's monotonic clock.
     at: Duration,
 }
 
 impl Known {
-    /// The offset lies between these: the database's clock showed `theirs` between the two readings.
+    /// The interval of one round trip: the database's clock showed `theirs` between the two
+    /// readings.
     fn of(sent: Reading, received: Reading, theirs: Timestamp) -> Known {
         let round_trip = received.monotonic.saturating_sub(sent.monotonic);
         let round_trip = i64::try_from(round_trip.as_micros().div_ceil(1_000)).unwrap_or(i64::MAX);
-        // By the wall clock after the answer: one that was set meanwhile is right from then on.
+        // The wall clock is read after the answer: if it was set meanwhile, the new setting counts.
         let low = theirs.as_millisecond().saturating_sub(received.wall.as_millisecond());
         Known {
             low: low.saturating_sub(ROUNDED),
@@ -71,7 +73,7 @@ impl Known {
         }
     }
 
-    /// The same at a later moment: the clocks may have drifted apart.
+    /// The interval at a later moment, widened by the drift since.
     fn later(self, at: Duration) -> Known {
         let passed = at.saturating_sub(self.at).as_micros() / 1_000;
         let drift = i64::try_from(passed.div_ceil(DRIFT)).unwrap_or(i64::MAX);
@@ -82,7 +84,7 @@ impl Known {
         }
     }
 
-    /// What both say; nothing if they contradict each other.
+    /// The intersection of both intervals; `None` if they contradict each other.
     fn and(self, other: Known) -> Option<Known> {
         let (low, high) = (self.low.max(other.low), self.high.min(other.high));
         (low <= high).then_some(Known { low, high, at: self.at.max(other.at) })
@@ -93,11 +95,11 @@ impl Known {
     }
 }
 
-/// See the module.
+/// The offset between the database's clock and this machine's, as far as it is known.
 pub(super) struct Offset {
     machine: RwLock<Option<MachineClock>>,
     known: Mutex<Option<Known>>,
-    /// The middle of what is known, to be read without a lock.
+    /// The middle of the interval, readable without a lock.
     estimate: AtomicI64,
 }
 
@@ -106,20 +108,21 @@ impl Offset {
         Offset { machine: RwLock::new(None), known: Mutex::new(None), estimate: AtomicI64::new(0) }
     }
 
-    /// From now on this machine's clocks are compared. Nothing is known about them yet.
+    /// Compares with this machine's clocks from now on. Nothing is known about them yet.
     pub(super) fn set_machine(&self, machine: MachineClock) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         *self.machine.write().unwrap_or_else(PoisonError::into_inner) = Some(machine);
         *known = None;
     }
 
-    /// What the machine's clocks show, if the store was given any.
+    /// The machine's clocks, if the store was given any.
     pub(super) fn read(&self) -> Option<Reading> {
         let machine = self.machine.read().unwrap_or_else(PoisonError::into_inner);
         machine.as_ref().map(|read| read())
     }
 
-    /// The database's clock showed `theirs` between the reading `sent` and now.
+    /// Learns from an answer: the database's clock showed `theirs` between the reading `sent` and
+    /// now.
     pub(super) fn answered(&self, sent: Option<Reading>, theirs: Timestamp) {
         if let (Some(sent), Some(received)) = (sent, self.read()) {
             self.learn(Known::of(sent, received, theirs));
@@ -135,7 +138,7 @@ impl Offset {
         };
         let next = match (both, *known) {
             (Some(both), _) => both,
-            // An answer from before the clock was set that comes late.
+            // A late answer from before the clock was set is ignored.
             (None, Some(before)) if told.at < before.at => return,
             (None, before) => {
                 let by = told.middle() - before.map_or(0, Known::middle);
@@ -153,7 +156,7 @@ impl Offset {
     }
 }
 
-/// Refuses what cannot be undone if the node that asks for it is wrong about the time.
+/// Refuses an operation that cannot be undone if the node's time is far from the database's.
 pub(super) fn refuse_far_off(ours: Timestamp, theirs: Timestamp) -> Result<(), Failure> {
     let off = ours.duration_since(theirs);
     if off.abs() <= FAR_OFF {
@@ -174,13 +177,14 @@ mod tests {
         Timestamp::from_millisecond(milliseconds).unwrap()
     }
 
-    /// What the machine shows when so much time has passed and its clock is so far ahead of the true time.
+    /// The machine's reading after `passed` milliseconds, with a wall clock `ahead` of the true
+    /// time.
     fn reading(passed: u64, ahead: i64) -> Reading {
         let wall = ms(i64::try_from(passed).unwrap() + ahead);
         Reading { wall, monotonic: Duration::from_millis(passed) }
     }
 
-    /// The database has the true time, and tells it between two readings.
+    /// One round trip: the database has the true time and reads it between the two readings.
     fn ask(offset: &Offset, (sent, told, received): (u64, u64, u64), ahead: i64) {
         let theirs = ms(i64::try_from(told).unwrap());
         offset.learn(Known::of(reading(sent, ahead), reading(received, ahead), theirs));
@@ -210,7 +214,7 @@ mod tests {
         check(&offset, 5_000, 5);
     }
 
-    /// Any number of requests in flight, whose answers come in any order, tell the same.
+    /// Any number of requests in flight, answered in any order, give the same estimate.
     #[test]
     fn requests_in_flight_do_not_add_up() {
         let offset = Offset::new();

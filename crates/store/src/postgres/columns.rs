@@ -1,5 +1,5 @@
-//! The columns of what is read, in the order that `rows` reads them: literals, so that statements can be put
-//! together from them before the program runs.
+//! The columns that queries select, in the order in which `rows` reads them. They are macros that
+//! expand to literals, so that statements are put together at compile time.
 
 macro_rules! of_schedule {
     () => {
@@ -60,7 +60,7 @@ macro_rules! of_fate {
     };
 }
 
-/// What has become of it, and what it says.
+/// An event's fate, then its message.
 macro_rules! of_event {
     () => {
         "e.key, e.topic, e.state, e.attempt, e.run, e.reason, e.updated_at, e.hops,

@@ -1,4 +1,5 @@
-//! Connections: where to, how they are set up, how long they may be silent, and what their errors mean.
+//! Connections: where to, how they are set up, how long they may be silent, and what their errors
+//! mean.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -13,25 +14,26 @@ use super::tls::{self, Encrypted, Tls};
 use super::{PostgresOptions, session};
 use crate::failure::{Failure, WriteFault};
 
-/// An idle connection is probed after so long without traffic, so often, and so many times: a peer that is gone is
-/// noticed after about ten seconds.
+/// TCP keepalive of an idle connection: first probe, interval, and number of probes. A peer that is
+/// gone is noticed after about ten seconds.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
 const KEEPALIVE_RETRIES: u32 = 3;
-/// The server ends a statement after `statement_timeout` and says so. One that has said nothing for so much longer
-/// is not there any more, whatever the network says.
+/// The server ends a statement after `statement_timeout` and reports it. A server that stays silent
+/// for this much longer is gone, whatever the network says.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// Where to, and as what.
+/// The address of the database, and the settings of each connection.
 #[derive(Clone)]
 pub(super) struct Target {
     config: Config,
     tls: Tls,
-    /// Said once on each new connection.
+    /// The statements that set up each new connection.
     setup: String,
     statement_timeout: Duration,
     idle_timeout: Duration,
-    /// How many connections were given up because they fell silent, of all that this place and its like have had.
+    /// How many connections were given up because they fell silent, counted over all clones of this
+    /// target.
     given_up: Arc<AtomicU64>,
     pub(super) schema: String,
 }
@@ -50,25 +52,25 @@ impl Target {
         Ok(Target { config, tls, setup, statement_timeout, idle_timeout, given_up, schema })
     }
 
-    /// The same place, where no statement may take longer than this.
+    /// The same target with a statement timeout of at most this.
     pub(super) fn hurried(&self, statement_timeout: Duration) -> Target {
         let statement_timeout = statement_timeout.min(self.statement_timeout);
         let setup = session::setup(&self.schema, statement_timeout, self.idle_timeout);
         Target { setup, statement_timeout, ..self.clone() }
     }
 
-    /// How many connections fell silent so far. Whatever has made one so may have happened to those that were open
-    /// beside it, so nobody waits for the next answer on one of these: they are made anew.
+    /// How many connections have fallen silent so far. Whatever silenced one may have happened to
+    /// those open beside it, so these are replaced too before anybody waits for an answer on them.
     pub(super) fn given_up(&self) -> u64 {
         self.given_up.load(Ordering::Relaxed)
     }
 
-    /// Another one fell silent.
+    /// Counts another connection that fell silent.
     pub(super) fn gave_up(&self) {
         self.given_up.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How long a connection may be silent while it is asked something.
+    /// How long a connection may be silent while a query is pending.
     pub(super) fn silence(&self) -> Duration {
         self.statement_timeout + SILENCE
     }
@@ -85,12 +87,12 @@ impl Target {
         &self.setup
     }
 
-    /// How long a connection is waited for.
+    /// How long a connection may take to open.
     pub(super) fn patience(&self) -> Duration {
         self.config.get_connect_timeout().copied().unwrap_or(Duration::from_secs(5))
     }
 
-    /// A new connection, set up; its traffic is carried by a task of its own.
+    /// Opens a connection and sets it up. A task of its own carries its traffic.
     pub(super) async fn connect(&self) -> Result<Session, Failure> {
         let session = self.open_quietly().await?;
         let setup = session::begin(&session, &self.setup);
@@ -104,21 +106,21 @@ impl Target {
         Ok(session)
     }
 
-    /// A new connection on which nothing was said yet.
+    /// Opens a connection without setting it up.
     pub(super) async fn open_quietly(&self) -> Result<Session, Failure> {
         let (client, connection) = self.open().await?;
         let carrier = tokio::spawn(async move {
-            // Whoever uses the connection sees that it is gone.
+            // The session's user sees that the connection is gone.
             let _ = connection.await;
         });
         let (carrier, given_up) = (carrier.abort_handle(), self.given_up.clone());
         Ok(Session { client, carrier, since: self.given_up(), given_up })
     }
 
-    /// A new connection as it is.
+    /// Opens a connection whose traffic the caller carries.
     pub(super) async fn open(&self) -> Result<(Client, Connection<Socket, Encrypted>), Failure> {
-        // The timeout of the client ends with the first packet: a server that then says nothing, because
-        // it is frozen, is waited for no longer. Each host has its turn.
+        // The client's own timeout ends with the first packet. This timeout also covers a server
+        // that then falls silent because it is frozen. Each host gets its share.
         let hosts = self.config.get_hosts().len().max(self.config.get_hostaddrs().len());
         let patience = self.patience() * u32::try_from(hosts).unwrap_or(u32::MAX).max(1);
         match tokio::time::timeout(patience, self.config.connect(self.tls())).await {
@@ -128,24 +130,25 @@ impl Target {
     }
 }
 
-/// A connection, and the task that carries its traffic. The task ends in order when this is dropped and everything
-/// was answered.
+/// A connection, and the task that carries its traffic. Dropping the session lets the task end in
+/// order, once everything was answered.
 pub(super) struct Session {
     client: Client,
     carrier: AbortHandle,
     given_up: Arc<AtomicU64>,
-    /// How many had been given up when it was made.
+    /// The value of `given_up` when this session was opened.
     since: u64,
 }
 
 impl Session {
-    /// Ends the connection at once: answers that have not come are not waited for.
+    /// Ends the connection at once, without waiting for pending answers.
     pub(super) fn give_up(self) {
         self.given_up.fetch_add(1, Ordering::Relaxed);
         self.carrier.abort();
     }
 
-    /// Whether it is there, as far as anybody knows: none that was made before it or beside it fell silent since.
+    /// Whether the connection is open, and no connection of this target fell silent since it was
+    /// opened.
     pub(super) fn is_trusted(&self) -> bool {
         !self.client.is_closed() && self.since == self.given_up.load(Ordering::Relaxed)
     }
@@ -165,7 +168,7 @@ impl DerefMut for Session {
     }
 }
 
-/// The answer takes so long that nobody waits for it any more.
+/// The failure when the database has not answered for `patience`.
 pub(super) fn silent(patience: Duration) -> Failure {
     Failure::Unavailable(format!(
         "the database has not answered for {} seconds, and the connection to it is given up",
@@ -173,7 +176,7 @@ pub(super) fn silent(patience: Duration) -> Failure {
     ))
 }
 
-/// A name inside of SQL.
+/// Quotes an SQL identifier.
 fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
@@ -182,7 +185,7 @@ pub(super) fn unavailable(error: tokio_postgres::Error) -> Failure {
     failure(&error)
 }
 
-/// What an error says of a request that was not committed.
+/// The failure of a request that was not committed.
 pub(super) fn failure(error: &tokio_postgres::Error) -> Failure {
     let said = described(error);
     let fault = error.code().and_then(|code| match *code {
@@ -197,7 +200,7 @@ pub(super) fn failure(error: &tokio_postgres::Error) -> Failure {
     }
 }
 
-/// With the server's own words, which the error leaves out.
+/// The error with the server's message, which its own text leaves out.
 pub(super) fn described(error: &tokio_postgres::Error) -> String {
     match (error.as_db_error(), std::error::Error::source(error)) {
         (Some(db), _) => format!("{} ({})", db.message(), db.code().code()),
@@ -206,14 +209,14 @@ pub(super) fn described(error: &tokio_postgres::Error) -> String {
     }
 }
 
-/// Whether the same transaction may succeed when it is tried again at once.
+/// Whether the same transaction may succeed when it is retried at once.
 pub(super) fn is_passing(error: &tokio_postgres::Error) -> bool {
-    // What two have created at the same time is found by the second when it tries again.
+    // After a unique violation, the retry finds the row that the other transaction created.
     let passing = [
         &SqlState::T_R_DEADLOCK_DETECTED,
         &SqlState::T_R_SERIALIZATION_FAILURE,
         &SqlState::UNIQUE_VIOLATION,
-        // How a statement says that what it was to find has changed.
+        // A guard statement divides by zero when a row has changed since it was read.
         &SqlState::DIVISION_BY_ZERO,
     ];
     error.code().is_some_and(|code| passing.contains(&code))

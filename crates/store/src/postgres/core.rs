@@ -1,4 +1,4 @@
-//! What a transaction does: claim, load, decide, write, commit.
+//! The transaction of a turn or command: claim, load, decide, write, commit.
 
 use std::sync::Arc;
 
@@ -26,28 +26,30 @@ use crate::set_aside::{counting, guarded, the_only_one};
 use crate::stored::{json, ms};
 use crate::wakeups::fair;
 
-/// What is due and locked by another node is looked at again after this.
+/// How soon to look again at due wakeups that another node has locked.
 const PAUSE: SignedDuration = SignedDuration::from_millis(5);
-/// And after this once more.
+/// How soon to look once more after a turn that found due wakeups: a node that had locked others of
+/// them may have failed.
 const SECOND_LOOK: SignedDuration = SignedDuration::from_secs(1);
 
-/// Workflows with a limit that are locked because one of their pending runs may begin: as many as the engine looks at
-/// in one go.
+/// How many workflows with a limit are locked because one of their pending runs may begin: as many
+/// as the engine looks at in one go.
 const PENDING: usize = 128;
 
-/// A connection for transactions, and what all of them share.
+/// A connection for transactions, and what all connections of the node share.
 pub(super) struct Core {
     pub(super) link: Link,
     pub(super) shared: Arc<Shared>,
 }
 
-/// What holds at the beginning of a transaction.
+/// The time and the rules at the beginning of a transaction.
 pub(super) struct Opened {
     pub(super) moment: Moment,
     pub(super) rules: Arc<Rules>,
 }
 
-/// Begins a transaction: calendars do not change while it lasts, and the node is not taken for dead.
+/// Begins a transaction. While it lasts, calendars do not change, and the node is not taken for
+/// dead.
 pub(super) fn open(
     link: &mut Link,
     shared: &Shared,
@@ -72,7 +74,7 @@ pub(super) fn open(
     };
     shared.told_time(sent, rows::instant(row, 0)?);
     let (version, alive): (String, Option<i64>) = (get(row, 1)?, get(row, 2)?);
-    // A store that nobody has joined yet is asked by tools.
+    // Tools use node 0 on a store that no node has joined.
     if alive.is_none() && node.0 != 0 {
         return Err(Failure::Fenced);
     }
@@ -128,17 +130,18 @@ fn take_turn(
     turn.expect(due.len() + request.reports.len());
     let mut refused = 0;
     let decided = guarded(|| {
-        // Before everything else: what was lost has its place.
+        // First of all: attempts whose effects were lost already occupy capacity.
         if let Some(performed) = &request.performed {
             turn.perform_lost(performed)?;
         }
-        // Before what is due: a run that ends at an instant is settled before an occurrence of it.
+        // Before due wakeups: a run that ends at an instant is settled before an occurrence at that
+        // instant is decided.
         for report in &request.reports {
             let settled = turn.report(report.run, report.token, report.end.clone())?;
             refused += usize::from(settled.is_err());
         }
-        // A calendar has changed, and whoever changed it has not come to these yet: nothing is decided by
-        // a calendar that is no more.
+        // A calendar has changed and these schedules were not recomputed yet. Nothing may be
+        // decided by an old calendar.
         if !outdated.is_empty() {
             turn.recompute(&outdated)?;
         }
@@ -178,13 +181,13 @@ fn take_turn(
     shared.memory.keep(stamp, node, turned.writes, &book.loaded.owned_workflows);
     let is_full = request.limit > 0 && due.len() >= request.limit;
     let again = if is_full {
-        // There is more.
+        // More wakeups are due.
         moment.now.into()
     } else if passed_over {
-        // What others are working on is looked at when they are done.
+        // Look again when the other nodes are done with what they have locked.
         moment.now.checked_add(PAUSE).ok()
     } else if left.others && !due.is_empty() {
-        // What was due and locked by others is looked at again, once: they may have failed.
+        // Look once more at due wakeups that other nodes had locked: they may have failed.
         moment.now.checked_add(SECOND_LOOK).ok()
     } else {
         None
@@ -202,7 +205,7 @@ fn take_turn(
     })
 }
 
-/// Loads and locks what the turn will ask for: three times to the database and back, however much it is.
+/// Loads and locks what the turn will need, in three round trips, however much it is.
 fn prefetch(
     book: &mut PgBook<'_>,
     request: &TurnRequest,
@@ -230,7 +233,8 @@ fn prefetch(
     if may_begin {
         asked.push(load::ask_limited_with_pending(request.places.served, PENDING));
     }
-    // After the locks, so that the runs of a schedule have keys in the order of their numbers.
+    // The block of keys is taken after the locks, so that the runs of a schedule have keys in the
+    // order of their occurrences.
     asked.push(ask_block());
     let found = book.link.ask(asked)?;
     settling.keep(book.link, &mut book.loaded, &found)?;
@@ -247,7 +251,7 @@ fn prefetch(
     about.keep_due(&found[first_due + 3])?;
     prefetch_around(book, &about)?;
     due.extend(about.still_due(book, ms(now)));
-    // At one instant a run before a schedule before a handler: that is the order of their kinds.
+    // Wakeups of one instant are sorted by kind: a run before a schedule before a handler.
     let mut due = fair(due, request.limit);
     for row in &found[first_due + 2] {
         due.push((ms(now), Wakeup::Node(NodeId(get(row, 0)?))));
@@ -255,8 +259,8 @@ fn prefetch(
     Ok(due)
 }
 
-/// These runs and those that wait for their end, and the schedules of all of them: those of attempts that this
-/// node was given for an occurrence are known, and nothing waits for them.
+/// These runs and the runs that wait for their end, with the schedules of all of them. For attempts
+/// this node was given, the schedule of the occurrence is known, and no run waits for them.
 fn around(book: &mut PgBook<'_>, runs: Vec<i64>) -> Result<(Vec<i64>, Vec<i64>), Failure> {
     let (mut schedules, unknown) = book.shared.schedules_of(&runs);
     schedules.extend(&book.needs.schedules);
@@ -273,7 +277,7 @@ fn around(book: &mut PgBook<'_>, runs: Vec<i64>) -> Result<(Vec<i64>, Vec<i64>),
     Ok((all, schedules))
 }
 
-/// What is due and free of schedules and runs.
+/// The due wakeups of schedules and runs that are free.
 fn claimed(
     book: &mut PgBook<'_>,
     schedules: &[tokio_postgres::Row],
@@ -291,14 +295,15 @@ fn claimed(
     Ok(run_wakes.chain(schedule_wakes).collect())
 }
 
-/// Their next times were computed again.
+/// Clears the outdated mark of schedules whose next times were recomputed.
 fn up_to_date(ids: &[ScheduleId]) -> Option<Asked> {
     let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
     let sql = "DELETE FROM outdated WHERE schedule = ANY($1)";
     (!ids.is_empty()).then(|| Asked::new(sql, vec![param(ids)]))
 }
 
-/// Whether everything could be read, and everything that is written was locked for it.
+/// Checks that every id could be obtained, and that every workflow that is written was locked for
+/// writing.
 fn check_book(book: &mut PgBook<'_>, writes: &Writes) -> Result<(), Failure> {
     if let Some(failure) = book.failed.take() {
         return Err(failure);
@@ -343,7 +348,7 @@ fn carry_out(
     let (command, deleted) = without_broken(link, &request.command)?;
     let mut book = PgBook::new(link, shared, needs, 0).passing_over_nothing();
     expect(&mut book, &command)?;
-    // What a command creates begins with the driver's next turn: it knows the places.
+    // Runs that a command creates begin in the driver's next turn, which knows the node's capacity.
     let places = Places { look: false, ..Places::new(0) };
     let turn = Turn::new(&mut book, &rules, moment, request.node, places);
     let setup = shared.setup.get();
@@ -384,7 +389,7 @@ fn carry_out(
     })
 }
 
-/// What a command will ask for, as far as it is many.
+/// Loads and locks in bulk what a command will need, where that is much.
 fn expect(book: &mut PgBook<'_>, command: &Command) -> Result<(), Failure> {
     let mut about = About::default();
     match command {
@@ -419,7 +424,8 @@ fn remembered(link: &mut Link, idempotency: &Idempotency) -> Result<Option<Answe
     rows::json(row, 1).map(Some)
 }
 
-/// Two requests with one key at the same time: the second fails, is tried again, and finds the answer.
+/// Stores the answer under its idempotency key. If two requests use one key at the same time, the
+/// second fails, is retried, and finds the answer.
 fn ask_remember(
     idempotency: &Idempotency,
     answer: &Answer,

@@ -1,4 +1,4 @@
-//! How a transaction ends: everything is written, others are told, and what is left to do is asked for.
+//! The end of a transaction: writes everything, notifies other nodes, and finds the next wakeup.
 
 use std::collections::HashSet;
 
@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::request::Call;
 use crate::stored::ms;
 
-/// What the other nodes have to know.
+/// The messages that the other nodes need.
 pub(super) fn calls(writes: &Writes, effects: &[Effect], node: NodeId) -> HashSet<Call> {
     let mut calls = HashSet::new();
     let position = |of: RunKey| {
@@ -27,7 +27,7 @@ pub(super) fn calls(writes: &Writes, effects: &[Effect], node: NodeId) -> HashSe
             (run.key == of).then_some(&run.position)
         })
     };
-    // Whose an attempt was that is given up, the position does not say any more.
+    // An attempt that was given up no longer names its owner, so any owner but this node counts.
     let is_others = |effect: &Effect| match effect {
         Effect::Cancel { run, token } => {
             let attempt = position(*run).and_then(|position| position.with_token(*token));
@@ -53,19 +53,19 @@ macro_rules! ahead {
     };
 }
 
-/// The earliest wakeups after an instant: of schedules and handlers, of runs, of other nodes' leases; and whether there are
-/// other nodes.
+/// The earliest wakeups after an instant: of schedules and handlers, of runs, and of other nodes'
+/// leases; and whether there are other nodes.
 const AHEAD: &str =
     ahead!("(SELECT wake_at FROM open_runs WHERE wake_at > $2 ORDER BY wake_at LIMIT 1)");
-/// The same where the runs' is known.
+/// As [`AHEAD`], if the next wakeup of runs is known.
 const AHEAD_OF_SCHEDULES: &str = ahead!("NULL::bigint");
 
-/// Everything, from the beginning.
+/// The query for the earliest wakeups of all time.
 pub(super) fn ask_everything(node: NodeId) -> Asked {
     Asked::new(AHEAD, vec![param(node.0), param(i64::MIN)])
 }
 
-/// What lies ahead, in milliseconds.
+/// The earliest wakeups, in milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ahead {
     /// Of schedules and handlers.
@@ -76,7 +76,7 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// The answer to [`ask_everything`].
+    /// Reads the answer to [`ask_everything`].
     pub(super) fn of(found: Option<&Vec<Row>>) -> Result<Ahead, Failure> {
         let Some(row) = found.and_then(|rows| rows.first()) else { return Ok(Ahead::default()) };
         Ok(Ahead {
@@ -94,15 +94,14 @@ impl Ahead {
     }
 }
 
-/// What is left to do when a transaction has ended.
+/// What is left to do after a transaction.
 pub(super) struct Left {
     /// The earliest wakeup.
     pub(super) next_wakeup: Option<Timestamp>,
-    /// Whether there are other nodes.
     pub(super) others: bool,
 }
 
-/// The earliest wakeups among what is written, of schedules and handlers, and of runs.
+/// The earliest wakeups among the writes: of schedules and handlers, and of runs.
 fn written(writes: &Writes) -> (Option<i64>, Option<i64>) {
     let schedules = writes.schedules.iter().filter_map(|write| match write {
         ScheduleWrite::Insert(schedule) => schedule.wake_at(),
@@ -122,29 +121,31 @@ fn written(writes: &Writes) -> (Option<i64>, Option<i64>) {
     (schedules.chain(handlers).map(ms).min(), runs.map(ms).min())
 }
 
-/// From so many runs on, the next run's time is not asked for if it is known: it may have ended since, and the
-/// node wakes up once for nothing, but the index is full of those that have.
+/// A transaction that writes at least this many runs does not query the next wakeup of runs if the
+/// horizon knows one. That run may have ended, and the node then wakes once for nothing; but the
+/// index is full of entries of ended runs, and scanning it costs more.
 const BUSY: usize = 8;
 
-/// The end of a transaction.
+/// What is needed to end a transaction.
 pub(super) struct Ending<'a> {
     pub(super) shared: &'a Shared,
     pub(super) writes: &'a Writes,
     pub(super) node: NodeId,
     pub(super) now: Timestamp,
-    /// Which turn writes; 0 if it is none.
+    /// The stamp of the turn that writes; 0 if it is not a turn.
     pub(super) stamp: i64,
-    /// The schedules that were loaded, as they were.
+    /// The schedules as they were loaded.
     pub(super) before: &'a ById<ScheduleId, Was>,
-    /// Runs whose rows have these stamps, or nothing is written.
+    /// Runs that were not locked, with the stamp each row must still carry, or nothing is written.
     pub(super) unlocked: &'a ById<RunKey, i64>,
-    /// Whether a workflow or a topic is held alone: nobody is waited for with that in hand.
+    /// Whether the transaction holds a workflow or topic exclusively: it must then not wait for a
+    /// run's lock.
     pub(super) must_not_wait: bool,
 }
 
 impl Ending<'_> {
-    /// What was found after downtime is kept with the life that found it. Others of this node's turns may write there
-    /// at the same time, so that it comes last as well.
+    /// Adds what was recovered after downtime to the node's row. Other turns of this node may write
+    /// the same row at the same time, so this also comes last.
     fn ask_recovered(&self) -> Option<Asked> {
         let Recovered { missed, made_up, coalesced, taken_over } = self.writes.recovered;
         let sql = "UPDATE nodes SET missed = missed + $2, made_up = made_up + $3,
@@ -174,11 +175,11 @@ impl Ending<'_> {
         for call in calls {
             asked.push(self.shared.ask_call(*call, self.node));
         }
-        // The last that is written: nobody who has to wait for it holds up anybody else.
+        // Written last: whoever waits for these rows holds up nobody else.
         asked.extend(tallies::ask_write(self.writes));
         asked.extend(self.ask_recovered());
         let (now, horizon) = (ms(self.now), &self.shared.horizon);
-        // What is due has just been claimed, or is being decided by others: what comes after it is asked for.
+        // Due wakeups were just claimed, or another node decides them: only later ones are queried.
         let is_busy = self.writes.runs.len() >= BUSY;
         let known_run = if is_busy { horizon.next_run(now) } else { None };
         let ahead = if known_run.is_some() { AHEAD_OF_SCHEDULES } else { AHEAD };

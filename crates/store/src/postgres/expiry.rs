@@ -1,7 +1,7 @@
-//! History that has been kept long enough goes, a little at a time.
+//! Removes history that was kept long enough, a little at a time.
 //!
-//! Only rows of the past are locked, and nothing that is due waits for them. Walks through what is kept longer
-//! than the rest stop after a while, and go on there the next time.
+//! It locks only rows of the past, so nothing that is due waits for it. A walk through rows that
+//! are kept longer stops after a while, and the next pass continues there.
 
 use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::Row;
@@ -20,16 +20,16 @@ use crate::failure::Failure;
 use crate::request::Expired;
 use crate::stored::{milliseconds, ms};
 
-/// Answers to idempotency keys are remembered so long.
+/// How long answers to idempotency keys are remembered.
 const KEYS_KEPT_MS: i64 = 24 * 3_600_000;
-/// Whoever removes history holds this advisory lock: one node is enough.
+/// The advisory lock held while history is removed: one node at a time is enough.
 const LOCK_EXPIRY: i32 = 0x7075_6e65;
-/// So many runs are looked at in one go.
+/// How many runs are looked at in one pass.
 const LOOKED_AT: usize = 2_000;
-/// Schedules that say themselves how long their runs are kept: so many are looked at in one go.
+/// How many schedules with a retention of their own are looked at in one pass.
 const SCHEDULES_LOOKED_AT: usize = 500;
 
-/// With the database's time: what has expired is decided by it, and by no node's idea of it.
+/// Also returns the database's time, which decides what has expired, rather than any node's clock.
 const HOLD: &str =
     concat!("SELECT pg_try_advisory_xact_lock($1, hashtext(current_schema())), ", database_now!());
 const SHORTEST: &str = "SELECT least(
@@ -48,8 +48,8 @@ const KEYS: &str = "DELETE FROM idempotency WHERE key IN
        (SELECT key FROM idempotency WHERE created_at < $1 ORDER BY created_at LIMIT $2
         FOR UPDATE SKIP LOCKED) RETURNING 1";
 
-/// The oldest runs of schedules that say themselves how long they are kept. The first runs of occurrences are
-/// in the order of their numbers, the others in that of their keys.
+/// The oldest runs of schedules with a retention of their own. The first runs of occurrences are in
+/// the order of their numbers, the others in the order of their keys.
 const OF_SCHEDULES: &str = "SELECT s.id, r.key
      FROM (SELECT id, retention FROM schedules WHERE id = ANY($1)) s
      CROSS JOIN LATERAL (
@@ -60,21 +60,22 @@ const OF_SCHEDULES: &str = "SELECT s.id, r.key
      WHERE r.ended_at < $2 - s.retention ORDER BY s.id, r.key";
 const WITH_RETENTION: &str = "SELECT id FROM schedules WHERE retention IS NOT NULL AND id > $1
      ORDER BY id LIMIT $2";
-/// Runs of workflows that do, but for those of such schedules. As they are looked for, only the index of workflows has
-/// them in order.
+/// Runs of workflows with a retention of their own, except those of schedules that have one too.
+/// The row comparison makes the planner use the index by workflow, which alone has them in order.
 const OF_WORKFLOW: &str = "SELECT r.key, r.created_at, r.ended_at, s.retention IS NULL
      FROM (SELECT key, schedule, created_at, ended_at FROM ended_runs
            WHERE (workflow, key) > ($3, $1) AND workflow <= $3
            ORDER BY workflow, key LIMIT $2) r
      LEFT JOIN schedules s ON s.id = r.schedule ORDER BY r.key";
-/// All others. Keys are in the order of creation: the oldest are at the beginning.
+/// All other runs. Keys are in the order of creation, so the oldest runs come first.
 const OTHERS: &str = "SELECT r.key, r.created_at, r.ended_at,
        s.retention IS NULL AND w.retention IS NULL
      FROM (SELECT key, schedule, workflow, created_at, ended_at FROM ended_runs
            WHERE key > $1 AND key <= $3 ORDER BY key LIMIT $2) r
      LEFT JOIN schedules s ON s.id = r.schedule
      LEFT JOIN workflows w ON w.id = r.workflow ORDER BY r.key";
-/// Schedules with ledger rows, from one to the next by the index, with the age of the oldest row.
+/// Schedules with ledger rows, from one to the next by the index, each with the age of its oldest
+/// row.
 const WITH_LEDGER: &str = "WITH RECURSIVE l AS (
        (SELECT schedule, decided_at FROM ledger WHERE schedule > $1
         ORDER BY schedule, n LIMIT 1)
@@ -86,7 +87,7 @@ const WITH_LEDGER: &str = "WITH RECURSIVE l AS (
      FROM (SELECT * FROM l LIMIT $2) l
      LEFT JOIN schedules s ON s.id = l.schedule LEFT JOIN workflows w ON w.id = s.workflow
      ORDER BY l.schedule";
-/// What is going on, or waits, stays: more will be said about it.
+/// Old ledger rows. Rows of active and queued occurrences stay: they will be written again.
 const OLD_ROWS: &str = "SELECT u.id, l.n FROM unnest($1::bigint[], $2::bigint[]) AS u (id, before)
      LEFT JOIN progress p ON p.id = u.id
      CROSS JOIN LATERAL (SELECT n, decided_at FROM ledger WHERE schedule = u.id
@@ -97,7 +98,7 @@ const OLD_ROWS: &str = "SELECT u.id, l.n FROM unnest($1::bigint[], $2::bigint[])
 const REMOVE_ROWS: &str = "DELETE FROM ledger WHERE (schedule, n) IN
      (SELECT * FROM unnest($1::bigint[], $2::bigint[]))";
 
-/// What goes of runs that have been kept long enough.
+/// Removes everything that belongs to expired runs.
 const OF_RUNS: [&str; 8] = [
     "DELETE FROM steps WHERE run = ANY($1)",
     "DELETE FROM attempts WHERE run = ANY($1)",
@@ -109,13 +110,13 @@ const OF_RUNS: [&str; 8] = [
     "DELETE FROM ended_runs WHERE key = ANY($1)",
 ];
 
-/// Asks for the lock of those who remove history, and for the database's time.
+/// Queries the lock for removing history, and the database's time.
 pub(super) fn ask_hold() -> Asked {
     Asked::new(HOLD, vec![param(LOCK_EXPIRY)])
 }
 
-/// The time by which history is removed, in milliseconds; nothing if another node is removing it. `now` is what the
-/// caller takes it to be: if that is far off, nothing is removed.
+/// The time by which history is removed, in milliseconds; `None` if another node is removing it.
+/// `now` is the caller's time: if it is far off, nothing is removed.
 pub(super) fn hold(found: &[Row], shared: &Shared, now: Timestamp) -> Result<Option<i64>, Failure> {
     let Some(row) = found.first() else {
         return Err(Failure::Damaged("the database does not know its own time".to_owned()));
@@ -133,12 +134,12 @@ pub(super) fn hold(found: &[Row], shared: &Shared, now: Timestamp) -> Result<Opt
     }
 }
 
-/// How far a walk has come.
+/// The result of one step of a walk.
 struct Walked {
     expired: Vec<i64>,
-    /// Where it goes on.
+    /// Where the next pass continues.
     place: i64,
-    /// It has come to the end, or to what is too young.
+    /// Whether the walk reached the end, or rows that are too young.
     is_done: bool,
 }
 
@@ -159,11 +160,11 @@ impl Core {
         let (removed, more_others) = self.expire_others(now, keep, limit)?;
         let more = more || more_others;
         let shortest = if more { None } else { self.shortest_retention()? };
-        // A node of a shared store is never idle, and looks again after a while.
+        // A node on a shared store is never idle, so it simply looks again after a while.
         Ok(Expired { removed: removed + events as u64, more, next: Some(now), shortest })
     }
 
-    /// The shortest time that something keeps its history, of those that say so themselves.
+    /// The shortest retention that a schedule or workflow declares itself.
     fn shortest_retention(&mut self) -> Result<Option<SignedDuration>, Failure> {
         let found = self.link.transact(|link| {
             let found = link.begin(vec![Asked::new(SHORTEST, vec![])])?;
@@ -175,7 +176,8 @@ impl Core {
         Ok(shortest.map(SignedDuration::from_millis))
     }
 
-    /// How much went, and whether there may be more.
+    /// Removes everything but events. Returns how many rows were removed, and whether there may be
+    /// more.
     fn expire_others(
         &mut self,
         now: Timestamp,
@@ -208,8 +210,9 @@ impl Core {
             asked.push(tallies::ask_expire(now, limit));
             asked.push(tallies::ask_add_up(now, limit));
             let gone = link.commit(asked)?;
-            // The last six say what they have removed: incidents, keys, sign-ins, audit log; then tallies, which are figures
-            // and no history.
+            // The last six statements return a row for each row they removed: incidents, keys,
+            // sign-ins, audit log; then two of tallies, which are not counted because they are
+            // figures, not history.
             for (place, rows) in gone.iter().rev().take(6).enumerate() {
                 removed += if place < 2 { 0 } else { rows.len() };
                 more |= rows.len() >= limit;
@@ -219,7 +222,7 @@ impl Core {
     }
 }
 
-/// Where a walk has stopped.
+/// Where a walk stopped.
 fn place(found: &[Row], walk: &str) -> Result<i64, Failure> {
     for row in found {
         if get::<&str>(row, 0)? == walk {
@@ -229,15 +232,14 @@ fn place(found: &[Row], walk: &str) -> Result<i64, Failure> {
     Ok(0)
 }
 
-/// One go.
+/// One pass.
 struct Go<'a> {
     link: &'a mut Link,
     now: i64,
     before: i64,
     limit: usize,
-    /// What is to be written.
+    /// The statements that will be sent with the commit.
     asked: Vec<Asked>,
-    /// Whether there may be more to remove.
     more: bool,
 }
 
@@ -270,7 +272,7 @@ impl Go<'_> {
         Ok(count)
     }
 
-    /// Some schedules after this one, a few runs of each.
+    /// Expired runs of some schedules after this one, a few of each.
     fn of_schedules(&mut self, after: i64) -> Result<Walked, Failure> {
         let some = (self.limit / 2).clamp(1, SCHEDULES_LOOKED_AT);
         let found = self.link.one(WITH_RETENTION, vec![param(after), param(many(some))])?;
@@ -290,7 +292,7 @@ impl Go<'_> {
         })
     }
 
-    /// One workflow after the other.
+    /// Expired runs of workflows, one workflow after the other.
     fn of_workflows(&mut self, from: i64, after: i64, limit: usize) -> Result<Walked, Failure> {
         let sql = "SELECT id, retention FROM workflows WHERE retention IS NOT NULL AND id >= $1
                    ORDER BY id LIMIT 1";
@@ -321,8 +323,9 @@ impl Go<'_> {
         Ok(Walked { expired, place: workflow, is_done })
     }
 
-    /// First what has become old since the last time. Then some of what was passed by: it may have ended since,
-    /// or is not kept longer any more. However much is kept, this costs no more than what is removed and one walk.
+    /// First looks at runs that became old since the last pass. Then looks again at some that were
+    /// passed by: they may have ended since, or their retention may be shorter now. However much is
+    /// kept, this costs no more than what is removed plus one walk.
     fn others(&mut self, old: i64, again: i64, expired: &mut Vec<i64>) -> Result<(), Failure> {
         let until = |key: i64| vec![param(many(LOOKED_AT)), param(key)];
         let left = self.limit - expired.len();
@@ -334,12 +337,12 @@ impl Go<'_> {
         self.more |= !passed.is_done && (left == 0 || !passed.expired.is_empty());
         let place = if passed.is_done { 0 } else { passed.place };
         expired.append(&mut passed.expired);
-        // Going on is worth it while something goes.
+        // The second walk asks for another pass only while it finds something to remove.
         self.keep_place("expired_again", &Walked { expired: Vec::new(), place, is_done: true });
         Ok(())
     }
 
-    /// Along the keys, from the oldest to the first that is too young.
+    /// Walks along the keys, from the oldest run to the first that is too young.
     fn walk(
         &mut self,
         sql: &'static str,
@@ -371,7 +374,8 @@ impl Go<'_> {
         Ok(walked)
     }
 
-    /// The ledger is ordered by schedule: some schedules in each go, and a few rows of each.
+    /// The ledger is ordered by schedule: each pass looks at some schedules, and a few rows of
+    /// each.
     fn expire_ledger(&mut self, after: i64) -> Result<usize, Failure> {
         let found = self.link.one(WITH_LEDGER, vec![param(after), param(many(self.limit))])?;
         let (mut ids, mut befores, mut last) = (Vec::new(), Vec::new(), 0);
@@ -406,7 +410,7 @@ fn pairs(found: &[Row]) -> Result<Vec<(i64, i64)>, Failure> {
     found.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?))).collect()
 }
 
-/// The first schedule with at least so many, which may have more.
+/// The first schedule with at least `each` rows, which may have more.
 fn first_with(found: &[(i64, i64)], each: usize) -> Option<i64> {
     found.chunk_by(|a, b| a.0 == b.0).find(|of_one| of_one.len() >= each).map(|of_one| of_one[0].0)
 }

@@ -1,23 +1,24 @@
-//! What a node knows of the wakeups ahead, so that it need not look for them from the beginning each time: an
-//! index keeps what has passed until the database cleans up, and under load that is most of it.
+//! What a node knows about the wakeups ahead, so that it need not scan for them from the beginning
+//! each time: an index keeps past entries until the database vacuums, and under load these are most
+//! of it.
 //!
-//! All of it is found out again with each renewal of the lease. What other nodes write meanwhile is theirs to
-//! look after until then.
+//! Each renewal of the lease reads everything again. Wakeups that other nodes write meanwhile are
+//! looked after by those nodes until then.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// In milliseconds.
+/// Instants in milliseconds.
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    /// Nothing waits for an earlier instant.
+    /// No wakeup is earlier than this.
     low: i64,
-    /// No run waits for an earlier instant, but for those that are due.
+    /// No run's wakeup is earlier than this, except those already due.
     next_run: i64,
-    /// The earliest of what was written since the last look began: of everything, and of runs.
+    /// The earliest wakeups written since the last full look began: of any kind, and of runs.
     written: (i64, i64),
 }
 
-/// See the module.
+/// The cached lower bounds for the next wakeups.
 #[derive(Debug)]
 pub(super) struct Horizon(Mutex<Known>);
 
@@ -31,29 +32,30 @@ impl Horizon {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nothing is known any more.
+    /// Forgets everything: the next look begins at the start.
     pub(super) fn forget(&self) {
         *self.known() = Known { low: i64::MIN, next_run: i64::MIN, written: (i64::MIN, i64::MIN) };
     }
 
-    /// Nothing waits for an earlier instant.
+    /// No wakeup is earlier than this.
     pub(super) fn low(&self) -> i64 {
         self.known().low
     }
 
-    /// When the next run may have to be looked at, if ever; nothing if that is not known.
+    /// The next wakeup of a run, or `Some(None)` if there is none; `None` if it is not known.
     pub(super) fn next_run(&self, now: i64) -> Option<Option<i64>> {
         let next = self.known().next_run;
         (next > now).then(|| (next < i64::MAX).then_some(next))
     }
 
-    /// The next run was looked for. What another transaction wrote meanwhile may be earlier.
+    /// The next run was looked up. A wakeup that another transaction wrote meanwhile may be
+    /// earlier.
     pub(super) fn found_run(&self, next: Option<i64>) {
         let mut known = self.known();
         known.next_run = next.unwrap_or(i64::MAX).min(known.written.1);
     }
 
-    /// These are the earliest wakeups that a transaction has written.
+    /// Notes the earliest wakeups that a transaction has written.
     pub(super) fn written(&self, schedule: Option<i64>, run: Option<i64>) {
         let mut known = self.known();
         let run = run.unwrap_or(i64::MAX);
@@ -63,12 +65,13 @@ impl Horizon {
         known.written = (known.written.0.min(any), known.written.1.min(run));
     }
 
-    /// Somebody begins to look at everything.
+    /// A full look begins.
     pub(super) fn begin_look(&self) {
         self.known().written = (i64::MAX, i64::MAX);
     }
 
-    /// These are the earliest of everything and of runs. What was written meanwhile may be earlier.
+    /// A full look found these earliest wakeups, of any kind and of runs. Those written meanwhile
+    /// may be earlier.
     pub(super) fn end_look(&self, any: Option<i64>, run: Option<i64>) {
         let mut known = self.known();
         known.low = any.unwrap_or(i64::MAX).min(known.written.0);

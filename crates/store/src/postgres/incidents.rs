@@ -1,4 +1,5 @@
-//! Incidents: written with the turn that begins or ends them, read by key, listed, removed when they are old.
+//! Incidents: written in the turn that begins or ends them, read by key, listed, and removed when
+//! they are old.
 
 use std::fmt::Write as _;
 
@@ -28,7 +29,7 @@ const END: &str = "UPDATE incidents i SET ending = u.ending, ended_at = u.at, en
        AS u (key, ending, at, run, told)
      WHERE i.key = u.key AND i.ended_at IS NULL";
 
-/// Those that begin are written before those that end: one may do both in one turn.
+/// Begins are written before ends: an incident may begin and end in one turn.
 pub(super) fn write(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
     let (mut begun, mut ended) = (Vec::new(), Vec::new());
     for write in &writes.incidents {
@@ -65,7 +66,7 @@ pub(super) fn write(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure
 
 const BY_KEY: &str = concat!("SELECT ", of_incident!(), " FROM incidents i WHERE i.key = $1");
 
-/// Within a transaction.
+/// Reads an incident within a transaction.
 pub(super) fn by_key(link: &mut Link, key: IncidentKey) -> Result<Option<Incident>, Failure> {
     link.one(BY_KEY, vec![param(key.0)])?.first().map(rows::incident).transpose()
 }
@@ -119,7 +120,8 @@ fn read_view(row: &Row) -> Result<IncidentView, Failure> {
     })
 }
 
-/// Asks for some to be removed that ended before this instant. It answers with a row for each.
+/// The statement that removes up to `limit` incidents that ended before this instant. It returns a
+/// row for each.
 pub(super) fn ask_expire(before: i64, limit: usize) -> Asked {
     let sql = "DELETE FROM incidents WHERE key IN
                (SELECT key FROM incidents WHERE ended_at < $1 ORDER BY ended_at LIMIT $2)

@@ -1,5 +1,5 @@
-//! What became of the steps that a run ended with: kept in the run's own row. Most runs have one step and end with it,
-//! and so write one row instead of two.
+//! Records of the steps that a run ended with, kept in the run's own row. Most runs have one step
+//! and end with it, so they write one row instead of two.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,14 @@ use super::rows::{get, narrow, step};
 use crate::failure::Failure;
 use crate::stored::{json, ms};
 
-/// Runs with more than these keep them as rows of their own.
+/// Runs that end with more steps than this keep the records as rows of their own.
 const MOST: usize = 8;
 
-/// By run.
+/// The step records that each run ended with.
 pub(super) type LastSteps<'a> = ById<RunKey, Vec<&'a StepRecord>>;
 
-/// Of runs that end: what has become of their steps in the same transaction, if they came to each for the first time.
+/// For each run that ends: the step records written in the same transaction, if none of the steps
+/// was reached before.
 pub(super) fn of(writes: &Writes) -> LastSteps<'_> {
     let ended = writes.runs.iter().filter_map(|write| {
         let (RunWrite::Insert(run) | RunWrite::Update { after: run, .. }) = write;
@@ -50,7 +51,7 @@ struct Written<'a>(
     u32,
     i64,
     i64,
-    // None or one: an output that is null is not the same as none.
+    // Empty or one element: an output that is null differs from no output.
     Option<[&'a RawValue; 1]>,
     Option<&'a RunError>,
     Option<&'a str>,
@@ -71,7 +72,7 @@ struct Read(
     bool,
 );
 
-/// As text.
+/// The records as JSON text.
 pub(super) fn written(records: &[&StepRecord]) -> Result<String, Failure> {
     let written = |record: &&StepRecord| {
         json(&Written(
@@ -115,17 +116,17 @@ fn read(text: &str) -> Result<Vec<StepRecord>, Failure> {
     read.into_iter().map(record).collect()
 }
 
-/// The steps that the text has a record of; none, if it cannot be read.
+/// The steps the text has a record of; empty if it cannot be read.
 pub(super) fn recorded(text: &str) -> Vec<u32> {
     let records = read(text).unwrap_or_default().into_iter();
     records.filter(|record| record.item == Item::Whole).map(|record| record.step).collect()
 }
 
-/// What a run ended with, beside what is in `steps`.
+/// The steps that a run ended with, beside those in `steps`.
 pub(super) const LAST_STEPS: &str =
     "SELECT last_steps FROM ended_runs WHERE key = $1 AND last_steps IS NOT NULL";
 
-/// Both, in the order of steps.
+/// The records of both, in the order of steps.
 pub(super) fn all(steps: &[Row], last: &[Row]) -> Result<Vec<StepRecord>, Failure> {
     let place = |record: &StepRecord| (record.step, record.item);
     let mut records = BTreeMap::new();
@@ -133,7 +134,7 @@ pub(super) fn all(steps: &[Row], last: &[Row]) -> Result<Vec<StepRecord>, Failur
         let record = step(row)?;
         records.insert(place(&record), record);
     }
-    // What a run ended with is the last word.
+    // If a step has both, the record in the run's row is the later one.
     for row in last {
         records.extend(read(get(row, 0)?)?.into_iter().map(|record| (place(&record), record)));
     }

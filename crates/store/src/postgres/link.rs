@@ -1,5 +1,5 @@
-//! One connection that transactions are made on, by a thread of its own: between two questions to the
-//! database the engine decides, and nothing else could be done with the connection meanwhile.
+//! One connection for transactions, used by a thread of its own: the engine decides between two
+//! queries, and nothing else could use the connection meanwhile.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -18,21 +18,22 @@ use super::waiting::wait_for;
 use crate::failure::Failure;
 use crate::set_aside::guarded;
 
-/// A transaction that collided with another is tried so many times.
+/// How many times a transaction that collided with another is tried.
 const TRIES: usize = 5;
-/// One that finds out what else it needs begins anew so many times: each time it has more of it from its beginning.
+/// How many times a transaction that finds out it needs more begins anew: each time it has more
+/// from the beginning.
 const ROUNDS: usize = 20;
 
-/// Everything here is found by a key, however little the database knows about its tables yet: without this it
-/// reads a young table from end to end. The same plan serves every turn.
+/// Every statement here finds its rows by a key, but without these settings PostgreSQL scans a
+/// young table from end to end. One generic plan serves every turn.
 const PLANS: &str = "SET enable_seqscan = off; SET enable_hashjoin = off; \
      SET enable_mergejoin = off; SET enable_bitmapscan = off; \
      SET plan_cache_mode = force_generic_plan";
 
-/// A parameter that can wait to be sent.
+/// A parameter that is owned, so that it can be sent later.
 pub(super) type Param = Box<dyn ToSql + Sync + Send>;
 
-/// A statement with what it needs.
+/// A statement with its parameters or rows.
 pub(super) struct Asked {
     sql: &'static str,
     with: With,
@@ -40,7 +41,6 @@ pub(super) struct Asked {
 
 enum With {
     Params(Vec<Param>),
-    /// Rows to be copied.
     Rows(Bytes),
 }
 
@@ -49,28 +49,28 @@ impl Asked {
         Asked { sql, with: With::Params(params) }
     }
 
-    /// `COPY … FROM STDIN`, and what it copies.
+    /// `COPY … FROM STDIN` with its rows.
     pub(super) fn copy(sql: &'static str, rows: Bytes) -> Asked {
         Asked { sql, with: With::Rows(rows) }
     }
 }
 
-/// Shorter to write.
+/// Boxes a value as a parameter.
 pub(super) fn param(value: impl ToSql + Sync + Send + 'static) -> Param {
     Box::new(value)
 }
 
-/// A connection that is made anew when it is lost.
+/// A connection that is opened again when it is lost.
 pub(super) struct Link {
     target: Arc<Target>,
     runtime: tokio::runtime::Handle,
     client: Option<Session>,
     statements: HashMap<&'static str, Statement>,
-    /// The last failure may pass.
+    /// The last failure may be gone on a retry.
     is_passing: bool,
     /// The transaction begins anew with what it turned out to need.
     needs_more: bool,
-    /// The transaction was tried before, and something that it wrote as new was there.
+    /// An earlier try of this transaction inserted a row that was there already.
     has_met_others: bool,
     /// The commit was sent, and no answer came.
     in_doubt: bool,
@@ -90,8 +90,8 @@ impl Link {
         }
     }
 
-    /// Does `work` in a transaction. It has to end with [`Link::commit`]; what it leaves open is undone.
-    /// Work that collided with another transaction is done again from its beginning.
+    /// Runs `work` in a transaction, which it must end with [`Link::commit`]; an open one is rolled
+    /// back. Work that collided with another transaction runs again from the beginning.
     pub(super) fn transact<T>(
         &mut self,
         mut work: impl FnMut(&mut Link) -> Result<T, Failure>,
@@ -150,7 +150,7 @@ impl Link {
         }
     }
 
-    /// The connection does not answer: it is not waited for any more, and the next transaction has another one.
+    /// Gives up a connection that does not answer; the next transaction opens another one.
     fn give_up(&mut self) {
         if let Some(session) = self.client.take() {
             session.give_up();
@@ -179,22 +179,22 @@ impl Link {
         Ok(())
     }
 
-    /// Sends them all at once; the rows of each. The first failure counts.
+    /// Sends all statements at once and returns the rows of each. The first failure counts.
     pub(super) fn ask(&mut self, asked: Vec<Asked>) -> Result<Vec<Vec<Row>>, Failure> {
         self.send(None, asked, None)
     }
 
-    /// The same, as the beginning of a transaction.
+    /// As [`Link::ask`], at the beginning of a transaction.
     pub(super) fn begin(&mut self, asked: Vec<Asked>) -> Result<Vec<Vec<Row>>, Failure> {
         self.send(Some("BEGIN"), asked, None)
     }
 
-    /// The same, as its end: what was asked for is committed when this has returned.
+    /// As [`Link::ask`], at the end of a transaction: it is committed when this returns.
     pub(super) fn commit(&mut self, asked: Vec<Asked>) -> Result<Vec<Vec<Row>>, Failure> {
         self.send(None, asked, Some("COMMIT"))
     }
 
-    /// One question.
+    /// Sends one statement.
     pub(super) fn one(
         &mut self,
         sql: &'static str,
@@ -222,7 +222,7 @@ impl Link {
         sent.extend(after.map(|sql| plain(client, sql)));
         let answers = wait_for(in_order(sent), self.target.silence());
         let Some(mut answers) = answers else {
-            // If the commit was among them, nobody knows.
+            // If the commit was among them, its outcome is not known.
             self.in_doubt = after.is_some();
             self.give_up();
             return Err(silent(self.target.silence()));
@@ -240,10 +240,11 @@ impl Link {
             rows.remove(0);
         }
         if let Some(error) = failed {
-            // If a statement is answered with an error, the commit behind it undoes everything. If it is
-            // not answered at all, nobody knows.
+            // If a statement is answered with an error, the commit behind it rolls back. If it is
+            // not answered at all, the outcome is not known.
             self.in_doubt = after.is_some() && error.as_db_error().is_none();
-            // Where rows were being copied, what the connection says next may answer an earlier question.
+            // After a failed copy, the next message on the connection may answer an earlier
+            // statement, so the connection is dropped.
             if asked.iter().any(|asked| matches!(asked.with, With::Rows(_))) {
                 self.client = None;
             }
@@ -256,13 +257,13 @@ impl Link {
         Ok(rows)
     }
 
-    /// A failure that lets the transaction be tried again.
+    /// A failure that makes the transaction begin anew.
     pub(super) fn again(&mut self, why: &str) -> Failure {
         (self.is_passing, self.needs_more) = (true, true);
         Failure::Unavailable(why.to_owned())
     }
 
-    /// Whether something that was to be new was there when this transaction was tried before.
+    /// Whether an earlier try of this transaction inserted a row that was there already.
     pub(super) fn has_met_others(&self) -> bool {
         self.has_met_others
     }
@@ -270,7 +271,7 @@ impl Link {
     fn failed(&mut self, error: &tokio_postgres::Error) -> Failure {
         self.has_met_others |= error.code() == Some(&SqlState::UNIQUE_VIOLATION);
         self.is_passing = is_passing(error);
-        // A row that must not be there twice, or not like this: it will not be otherwise the next time.
+        // A constraint violation (class 23) will happen again on every retry.
         let breaks_a_rule = error.code().is_some_and(|code| code.code().starts_with("23"));
         match breaks_a_rule {
             true => Failure::Undecidable { what: None, why: described(error) },
@@ -323,7 +324,8 @@ fn plain<'a>(client: &'a Client, sql: &'static str) -> Answer<'a> {
     Box::pin(async move { client.batch_execute(sql).await.map(|()| Vec::new()) })
 }
 
-/// Each is sent when it is first polled: so in this order, all of them before the first answer.
+/// Each future sends its statement when it is first polled, so all are sent in this order before
+/// the first answer.
 async fn in_order(mut sent: Vec<Answer<'_>>) -> Vec<Result<Vec<Row>, tokio_postgres::Error>> {
     let mut answers: Vec<Option<_>> = sent.iter().map(|_| None).collect();
     poll_fn(move |context| {

@@ -1,4 +1,4 @@
-//! Other nodes call through the database. Calls may be lost: nothing depends on them.
+//! Messages from other nodes, through LISTEN and NOTIFY. They may be lost: nothing depends on them.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,10 +15,10 @@ use super::shared::Shared;
 use crate::failure::Failure;
 use crate::request::Call;
 
-/// A connection that is lost is made again after this.
+/// How long to wait before a lost connection is opened again.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// Listens on a connection of its own, once somebody wants to know.
+/// Listens on a connection of its own, once a callback is registered.
 pub(super) struct Listener {
     target: Arc<Target>,
     shared: Arc<Shared>,
@@ -63,8 +63,8 @@ impl Drop for Listener {
     }
 }
 
-/// Begins to listen, and then asks again and again whether the database is still there: one that is gone without a
-/// word sounds like one with nothing to say. Ends when it does not answer.
+/// Starts to listen, and then queries the database again and again: a connection that is gone looks
+/// the same as one without messages. Returns when the database does not answer.
 async fn ask_again_and_again(client: &Client, target: &Target) -> Failure {
     let mut question = format!("{}; LISTEN punctual", target.setup());
     loop {

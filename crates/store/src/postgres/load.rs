@@ -1,4 +1,4 @@
-//! What a transaction loads and locks, in bulk.
+//! The queries by which a transaction loads and locks rows in bulk.
 
 use engine::schedule::Override;
 use engine::turn::Wakeup;
@@ -11,7 +11,7 @@ use super::link::{Asked, Link, param};
 use super::rows::{self, get};
 use crate::failure::Failure;
 
-/// Schedules, and whether the two rows of each belong together.
+/// Selects schedules, and whether the two rows of each have the same version.
 macro_rules! schedule_columns {
     () => {
         concat!(
@@ -34,19 +34,20 @@ macro_rules! workflow_columns {
     };
 }
 
-/// The lock, and what tells whether somebody has written since.
+/// Locks schedules, and returns the stamps that show whether they were written since.
 pub(super) const LOCK_SCHEDULES: &str =
     "SELECT id, stamp FROM progress WHERE id = ANY($1) ORDER BY id FOR UPDATE";
 pub(super) const LOCK_RUNS: &str =
     "SELECT key, stamp FROM open_runs WHERE key = ANY($1) ORDER BY key FOR UPDATE";
-/// Locked already.
+/// Reads runs that are locked already.
 pub(super) const LOCKED_RUNS: &str =
     concat!(run_columns!(), "FROM open_runs r WHERE r.key = ANY($1)");
 const SCHEDULES: &str =
     concat!(schedule_columns!(), "WHERE p.id = ANY($1) ORDER BY p.id FOR UPDATE OF p");
-/// In a statement of its own, which sees what was committed while the lock was waited for.
+/// Run in a statement of its own after the lock, so that it sees what was committed while the lock
+/// was waited for.
 pub(super) const SCHEDULES_AGAIN: &str = concat!(schedule_columns!(), "WHERE p.id = ANY($1)");
-/// What others are working on is passed over before its declaration is looked at.
+/// Skips rows that other nodes have locked before it joins their declarations.
 const DUE_SCHEDULES: &str = concat!(
     "WITH due AS MATERIALIZED (SELECT * FROM progress WHERE wake_at <= $1 AND wake_at >= $3
        ORDER BY wake_at, id LIMIT $2 FOR UPDATE SKIP LOCKED)
@@ -68,7 +69,8 @@ const FREE_RUNS: &str = concat!(
     "FROM open_runs r WHERE r.key = ANY($1) ORDER BY r.key FOR UPDATE SKIP LOCKED"
 );
 const ENDED_RUNS: &str = concat!(run_columns!(), "FROM ended_runs r WHERE r.key = ANY($1)");
-/// The runs that wait for these, and those that wait for them: with their end they go on.
+/// These runs, the runs that wait for their end, and so on upwards: the end of one lets the next go
+/// on.
 const WAITING_FOR: &str = "WITH RECURSIVE up AS (
        SELECT key, schedule, parent, parent_token FROM open_runs WHERE key = ANY($1)
        UNION ALL
@@ -77,7 +79,8 @@ const WAITING_FOR: &str = "WITH RECURSIVE up AS (
          WHERE key = up.parent OFFSET 0) o
        WHERE up.parent_token IS NOT NULL)
      SELECT key, schedule FROM up";
-/// Several nodes may decide over an unlimited workflow at the same time; nobody changes it meanwhile.
+/// Workflows without a limit. A shared lock lets several nodes decide their runs at the same time,
+/// while no transaction changes the workflow.
 macro_rules! unlimited {
     ($how:literal) => {
         concat!(
@@ -90,7 +93,8 @@ macro_rules! unlimited {
     };
 }
 
-/// One after the other where active runs are counted, or handlers have their turn.
+/// Workflows with a limit or with handlers. An exclusive lock makes nodes take turns, because
+/// active runs are counted and handlers run one at a time.
 macro_rules! limited {
     ($how:literal) => {
         concat!(
@@ -114,9 +118,10 @@ const FREE_OWN_WORKFLOWS: &str =
     concat!(workflow_columns!(), "WHERE w.id = ANY($1) ORDER BY w.id FOR UPDATE SKIP LOCKED");
 const OVERRIDES: &str = "SELECT schedule, nominal, action, by FROM overrides
      WHERE schedule = ANY($1) ORDER BY schedule, nominal";
-/// Workflows with pending runs, from one to the next by the index: many runs cost no more. Without those that have as
-/// many active runs as they may, unless a handler's run is pending: whoever ends one of these begins the next. They are
-/// waited for by nobody, so that they are free for those who end their runs.
+/// Workflows with pending runs, from one to the next by the index, so that many runs cost no more.
+/// Workflows at their limit are left out, unless a handler's run is pending: whoever ends one of
+/// their runs begins the next. Nobody waits for their locks, so they stay free for the transactions
+/// that end their runs.
 macro_rules! with_pending {
     ($which:literal) => {
         concat!(
@@ -138,18 +143,18 @@ macro_rules! with_pending {
     };
 }
 
-/// All of them, and those of `$3` in any case.
+/// Those in which a run may begin, and the workflows in `$3` in any case.
 pub(super) const WITH_PENDING: &str = with_pending!(
     "x.concurrency IS NULL OR x.active < x.concurrency OR x.handles OR x.id = ANY($3)"
 );
-/// Those that one node has to hold alone.
+/// Only those with a limit or a handler's run, which need an exclusive lock.
 const LIMITED_WITH_PENDING: &str = with_pending!("x.active < x.concurrency OR x.handles");
 const PENDING: &str = "SELECT c.workflow, c.key FROM unnest($1::bigint[]) AS w (id)
      CROSS JOIN LATERAL (SELECT o.workflow, o.key FROM open_runs o
        WHERE o.status = 0 AND o.workflow = w.id AND o.key + 0 > $2 ORDER BY o.key + 0 LIMIT $3) c
      ORDER BY c.workflow, c.key";
 
-/// What is due is asked for, to be taken only if it is free.
+/// The queries that claim due schedules and runs that are free.
 pub(super) fn ask_due(now: i64, limit: i64, low: i64) -> [Asked; 2] {
     [
         Asked::new(DUE_SCHEDULES, vec![param(now), param(limit), param(low)]),
@@ -157,7 +162,8 @@ pub(super) fn ask_due(now: i64, limit: i64, low: i64) -> [Asked; 2] {
     ]
 }
 
-/// Workflows with pending runs are asked for that have to be locked alone before one of these can begin.
+/// The query for workflows that have pending runs and must be locked exclusively before one can
+/// begin.
 pub(super) fn ask_limited_with_pending(after: Option<WorkflowId>, limit: usize) -> Asked {
     let after = after.map_or(i64::MIN, |workflow| workflow.0);
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -172,7 +178,7 @@ pub(super) fn ask_runs(keys: Vec<i64>) -> Asked {
     Asked::new(RUNS, vec![param(keys)])
 }
 
-/// Of these runs, and of those that wait for their end: all keys, and all schedules.
+/// The keys of these runs and of those that wait for their end, and the schedules of all of them.
 pub(super) fn around(link: &mut Link, keys: Vec<i64>) -> Result<(Vec<i64>, Vec<i64>), Failure> {
     let (mut runs, mut schedules) = (keys.clone(), Vec::new());
     for row in &link.one(WAITING_FOR, vec![param(keys)])? {
@@ -186,8 +192,8 @@ pub(super) fn around(link: &mut Link, keys: Vec<i64>) -> Result<(Vec<i64>, Vec<i
     Ok((runs, schedules))
 }
 
-/// Keeps schedules that were read with their lock; those whose declaration was read too early are read
-/// again. Returns their ids in the order of the rows.
+/// Keeps schedules that were read with their lock; a schedule whose declaration was read too early
+/// is read again. Returns their ids in the order of the rows.
 pub(super) fn keep_schedules(
     link: &mut Link,
     loaded: &mut Loaded,
@@ -229,7 +235,8 @@ pub(super) fn keep_runs(loaded: &mut Loaded, found: &[Row]) -> Result<Vec<RunKey
         match loaded.readable(Wakeup::Run(key), rows::run(row)) {
             Ok(None) => continue,
             Ok(Some(run)) => drop(loaded.runs.insert(key, Box::new(run))),
-            // It is told when it is needed: it may only be a relative of what is.
+            // Reported only if the run itself is needed: it may have been loaded as a relative of
+            // another run.
             Err(Failure::Undecidable { why, .. }) => drop(loaded.unreadable.insert(key, why)),
             Err(failure) => return Err(failure),
         }
@@ -239,7 +246,7 @@ pub(super) fn keep_runs(loaded: &mut Loaded, found: &[Row]) -> Result<Vec<RunKey
     Ok(keys)
 }
 
-/// Schedules with their locks, waited for.
+/// Loads and locks schedules; waits for the locks.
 pub(super) fn schedules(
     link: &mut Link,
     loaded: &mut Loaded,
@@ -252,7 +259,8 @@ pub(super) fn schedules(
     keep_schedules(link, loaded, &found).map(drop)
 }
 
-/// Of these schedules, those that are free, with their locks. The ids of those that somebody else holds.
+/// Loads and locks the free ones of these schedules. Returns the ids of those that another
+/// transaction holds.
 pub(super) fn free_schedules(
     link: &mut Link,
     loaded: &mut Loaded,
@@ -265,18 +273,18 @@ pub(super) fn free_schedules(
     if taken.is_empty() {
         return Ok(taken);
     }
-    // A schedule that is gone has no lock that somebody else could hold.
+    // A schedule that is gone has no lock that another transaction could hold.
     let sql = "SELECT id FROM progress WHERE id = ANY($1)";
     link.one(sql, vec![param(taken)])?.iter().map(|row| get(row, 0)).collect()
 }
 
-/// Runs with their locks, and before them their schedules', waited for; and with them the runs that wait for
-/// their end. Those that have ended need none.
+/// Loads and locks runs, with the runs that wait for their end, and before them their schedules;
+/// waits for the locks. Ended runs need no lock.
 pub(super) fn runs(link: &mut Link, loaded: &mut Loaded, keys: Vec<i64>) -> Result<(), Failure> {
     schedules_and_runs(link, loaded, Vec::new(), keys)
 }
 
-/// The same, and other schedules with them.
+/// As [`runs`], with other schedules besides.
 pub(super) fn schedules_and_runs(
     link: &mut Link,
     loaded: &mut Loaded,
@@ -301,7 +309,7 @@ pub(super) fn schedules_and_runs(
     if ended.is_empty() { Ok(()) } else { ended_runs(link, loaded, ended) }
 }
 
-/// Runs that have ended: nobody changes them any more.
+/// Loads ended runs: nobody changes them any more.
 pub(super) fn ended_runs(
     link: &mut Link,
     loaded: &mut Loaded,
@@ -316,7 +324,7 @@ pub(super) fn ended_runs(
     Ok(())
 }
 
-/// Of these runs, those that no other node is working on, with their locks and their schedules'.
+/// Loads and locks those of these runs, with their schedules, that no other node holds.
 pub(super) fn free_runs(
     link: &mut Link,
     loaded: &mut Loaded,
@@ -335,8 +343,8 @@ pub(super) fn free_runs(
     Ok(free)
 }
 
-/// Of these locked runs, those for which everything is free that their end may change: their schedules, and the
-/// runs that wait for them. The others are left alone.
+/// Those of these locked runs for which everything their end may change is free: their schedules,
+/// and the runs that wait for them. The others are passed over.
 pub(super) fn with_free_others(
     link: &mut Link,
     loaded: &mut Loaded,
@@ -364,7 +372,7 @@ pub(super) fn with_free_others(
     if free.len() == wanted.len() {
         return Ok(keys);
     }
-    // One that has ended has no lock that somebody else could hold.
+    // A run that has ended has no lock that another transaction could hold.
     let sql = "SELECT key FROM open_runs WHERE key = ANY($1)";
     let there = link.one(sql, vec![param(wanted)])?;
     let there: Vec<i64> = there.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
@@ -375,7 +383,7 @@ pub(super) fn with_free_others(
     Ok(keys)
 }
 
-/// Of these locked runs, those whose schedules are free as well. The others are left alone.
+/// Those of these locked runs whose schedules are free as well. The others are passed over.
 fn with_free_schedules(
     link: &mut Link,
     loaded: &mut Loaded,
@@ -400,7 +408,7 @@ fn with_free_schedules(
     Ok(keys.into_iter().filter(is_free).collect())
 }
 
-/// The oldest pending runs of each workflow that no other node is working on.
+/// The oldest pending runs of each workflow that no other node holds.
 pub(super) fn pending(
     link: &mut Link,
     loaded: &mut Loaded,
@@ -431,8 +439,8 @@ pub(super) fn pending(
     Ok(())
 }
 
-/// Those without a limit are locked alone as well if one of them is going to be changed: all of them in one
-/// statement, so that they come by id.
+/// The queries for workflows. If one without a limit will be changed, all of those are locked
+/// exclusively in one statement, so that they are locked by id.
 pub(super) fn ask_workflows(ids: Vec<i64>, is_alone: bool) -> [Asked; 2] {
     let unlimited = if is_alone { OWN_UNLIMITED } else { UNLIMITED };
     [Asked::new(unlimited, vec![param(ids.clone())]), Asked::new(LIMITED, vec![param(ids)])]
@@ -465,13 +473,13 @@ pub(super) fn workflows(
     let (limited, unlimited) = (found.pop().unwrap_or_default(), found.pop().unwrap_or_default());
     keep_workflows(loaded, &unlimited, &limited)?;
     if unlimited.len() + limited.len() < wanted {
-        // One that got a limit, or lost it, between the two questions.
+        // A workflow gained or lost its limit between the two statements, so neither returned it.
         own_workflows(link, loaded, ids)?;
     }
     Ok(())
 }
 
-/// Workflows whose rows are going to be changed.
+/// Loads and locks workflows whose rows will be changed.
 pub(super) fn own_workflows(
     link: &mut Link,
     loaded: &mut Loaded,
@@ -481,7 +489,7 @@ pub(super) fn own_workflows(
     keep_workflows(loaded, &[], &found)
 }
 
-/// Of these, those that are free.
+/// Loads and locks the free ones of these workflows.
 pub(super) fn free_workflows(
     link: &mut Link,
     loaded: &mut Loaded,
@@ -494,7 +502,7 @@ pub(super) fn free_workflows(
     keep_workflows(loaded, &found[0], &found[1])
 }
 
-/// The same, to be changed.
+/// As [`free_workflows`], for workflows whose rows will be changed.
 pub(super) fn free_own_workflows(
     link: &mut Link,
     loaded: &mut Loaded,

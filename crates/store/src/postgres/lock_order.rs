@@ -1,10 +1,11 @@
-//! The order in which a transaction waits for locks, so that nodes never wait for each other in a circle.
+//! The order in which a transaction waits for locks, so that nodes never deadlock.
 //!
-//! Schedules, then runs, then workflows, then topics; schedules, runs and topics by id. Of workflows those without a
-//! limit come first, then those with one, each by id. What a transaction is known to need is locked in this order
-//! before the engine decides. What the engine asks for afterwards is waited for only if nothing is held that comes
-//! later in the order; else it is taken if it is free. If it is not, it is noted in [`Needs`], and the transaction begins
-//! anew with it, in order. A lock that is only taken if it is free may come at any time.
+//! Schedules, then runs, then workflows, then topics; schedules, runs and topics by id. Workflows
+//! without a limit come before those with one, each by id. What a transaction is known to need is
+//! locked in this order before the engine decides. What the engine asks for afterwards is waited
+//! for only if no lock is held that comes later in the order; otherwise it is locked if it is free.
+//! If it is not free, it is noted in [`Needs`], and the transaction begins anew and locks it in
+//! order. A lock that is only taken if it is free may be taken at any time.
 
 use engine::turn::Workflow;
 use engine::{RunKey, ScheduleId, WorkflowId};
@@ -16,12 +17,12 @@ use super::needs::Needs;
 use super::rows::get;
 use crate::failure::Failure;
 
-/// A transaction that found out so many times that it needs something else waits for the rest in any order: the
-/// database ends it if that makes a circle, and it is tried again. Nobody is known to need as many.
+/// A transaction that began anew this many times waits for the rest in any order. If that makes a
+/// deadlock, the database ends it and it is retried. No transaction is known to need as many.
 const PATIENT_ROUNDS: usize = 10;
 
 impl Needs {
-    /// Whether waiting out of order is better than to begin anew once more.
+    /// Whether waiting out of order is better than beginning anew once more.
     fn is_out_of_patience(&self) -> bool {
         self.rounds >= PATIENT_ROUNDS
     }
@@ -32,7 +33,8 @@ impl Loaded {
         !self.topics.topics.is_empty()
     }
 
-    /// Whether a workflow or a topic is held that others wait for.
+    /// Whether the transaction holds an exclusive lock of a workflow or a topic, which others wait
+    /// for.
     pub(super) fn holds_alone(&self) -> bool {
         !self.owned_workflows.is_empty() || self.holds_topics()
     }
@@ -41,7 +43,8 @@ impl Loaded {
         !self.workflows.is_empty() || self.holds_topics()
     }
 
-    /// Whether all of these come after the schedules that are held, and nothing is held that comes after schedules.
+    /// Whether all of these come after the schedules that are locked, and no lock is held that
+    /// comes after schedules.
     fn may_wait_for_schedules(&self, ids: &[i64]) -> bool {
         let last = self.locked.iter().max();
         let is_after = |id: &i64| last.is_none_or(|last| *id > last.0);
@@ -50,19 +53,20 @@ impl Loaded {
 }
 
 impl PgBook<'_> {
-    /// Ends this attempt; the next one has what was noted from its beginning.
+    /// Ends this try of the transaction; the next one locks what was noted from its beginning.
     pub(super) fn begin_anew(&mut self, why: &str) -> Failure {
         self.needs.rounds += 1;
         self.link.again(why)
     }
 
-    /// Schedules with their locks. Those that are gone are not there afterwards.
+    /// Loads and locks schedules. Those that no longer exist are not loaded.
     pub(super) fn take_schedules(&mut self, ids: Vec<i64>) -> Result<(), Failure> {
         let is_unread = |id: &i64| !self.loaded.schedules.contains_key(&ScheduleId(*id));
         let is_ours = |id: &i64| self.loaded.locked.contains(&ScheduleId(*id));
         let (ours, new): (Vec<i64>, Vec<i64>) =
             ids.into_iter().filter(is_unread).partition(is_ours);
-        // What the engine was given already is read again as it is stored; nobody is waited for.
+        // Schedules that were handed to the engine already are locked: they are read again as they
+        // are stored.
         load::schedules(self.link, &mut self.loaded, ours)?;
         if new.is_empty() {
             return Ok(());
@@ -78,8 +82,8 @@ impl PgBook<'_> {
         Err(self.begin_anew("a schedule is in use"))
     }
 
-    /// Runs with their locks, and those of their schedules and of the runs that wait for their end. Those that have
-    /// ended need no locks.
+    /// Loads and locks runs, their schedules, and the runs that wait for their end. Ended runs need
+    /// no lock.
     pub(super) fn take_runs(&mut self, keys: Vec<i64>) -> Result<(), Failure> {
         let is_new = |key: &i64| !self.loaded.locked_runs.contains(&RunKey(*key));
         let new: Vec<i64> = keys.into_iter().filter(is_new).collect();
@@ -106,7 +110,7 @@ impl PgBook<'_> {
         Err(self.begin_anew("a run is in use"))
     }
 
-    /// A workflow with its lock.
+    /// Loads and locks a workflow.
     pub(super) fn locked_workflow(&mut self, id: WorkflowId) -> Result<Option<Workflow>, Failure> {
         if !self.loaded.workflows.contains_key(&id) {
             let may_wait = !self.loaded.holds_workflows_or_topics();
@@ -118,13 +122,13 @@ impl PgBook<'_> {
         Ok(self.loaded.workflows.get(&id).cloned())
     }
 
-    /// Takes the lock of a workflow that is going to be changed, or its handlers.
+    /// Locks a workflow exclusively, because it or its handlers will be changed.
     pub(super) fn own_workflow(&mut self, id: WorkflowId) -> Result<(), Failure> {
         if self.loaded.owned_workflows.contains(&id) || self.needs.own.contains(&id.0) {
             return Ok(());
         }
         if self.loaded.workflows.contains_key(&id) {
-            // It had no handlers when it was loaded.
+            // The workflow had no handlers when it was loaded, so it was locked only shared.
             self.needs.own.insert(id.0);
             return Err(self.begin_anew("a workflow has handlers now"));
         }
@@ -154,7 +158,8 @@ impl PgBook<'_> {
         Err(self.begin_anew("a workflow is in use"))
     }
 
-    /// Of these workflows, those whose locks are ours or free. Another node begins the runs of the others.
+    /// Those of these workflows that are locked already or free. Another node begins the runs of
+    /// the others.
     pub(super) fn free_of(&mut self, mut workflows: Vec<i64>) -> Result<Vec<i64>, Failure> {
         let is_new = |id: &i64| !self.loaded.workflows.contains_key(&WorkflowId(*id));
         let new: Vec<i64> = workflows.iter().copied().filter(is_new).collect();

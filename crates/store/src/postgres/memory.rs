@@ -1,5 +1,6 @@
-//! What this node wrote last of the runs that it performs, and of their schedules: when they end, that need not be
-//! read again unless somebody else has written since, which the rows' stamps tell.
+//! The last versions this node wrote of the runs it performs, and of their schedules. When an
+//! attempt ends they need not be read again, unless a row's stamp shows that another transaction
+//! has written it.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -9,30 +10,32 @@ use engine::schedule::Schedule;
 use engine::turn::{ById, RunWrite, ScheduleWrite, Writes};
 use engine::{NodeId, RunKey, ScheduleId, WorkflowId};
 
-/// More than a node performs at a time: what is left over was taken from it by others.
+/// More runs than a node performs at a time: what is beyond that was taken over by others, so the
+/// cache is cleared.
 const MOST: usize = 100_000;
 
-/// Each with the stamp of the transaction that wrote it.
+/// Cached schedules and runs, each with the stamp of the transaction that wrote it.
 #[derive(Default)]
 pub(super) struct Remembered {
     pub(super) schedules: ById<ScheduleId, (i64, Box<Schedule>)>,
     pub(super) runs: ById<RunKey, KnownRun>,
 }
 
-/// A run as it was written.
+/// A run as this node wrote it.
 pub(super) struct KnownRun {
     pub(super) stamp: i64,
     pub(super) run: Box<Run>,
-    /// Its workflow's lock was ours alone then: active runs are counted, or handlers have their turn.
+    /// Whether its workflow was locked exclusively then, because active runs are counted or it has
+    /// handlers.
     pub(super) is_limited: bool,
 }
 
-/// See the module.
+/// The cache of one node.
 #[derive(Default)]
 pub(super) struct Memory(Mutex<Remembered>);
 
 impl Memory {
-    /// What is known of these. It is not known any more afterwards.
+    /// Removes these from the cache and returns them.
     pub(super) fn take(&self, schedules: &[i64], runs: &[i64]) -> Remembered {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut taken = Remembered::default();
@@ -49,7 +52,7 @@ impl Memory {
         taken
     }
 
-    /// A transaction with this stamp has written this.
+    /// Caches what the transaction with this stamp has written.
     pub(super) fn keep(
         &self,
         stamp: i64,

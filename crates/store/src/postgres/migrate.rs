@@ -1,7 +1,7 @@
 //! The schema, version by version, brought up to date by whichever node comes first.
 //!
-//! Nodes of the version before go on beside a newer one: a migration only adds, unless it says that older
-//! programs must not run any more.
+//! Nodes of the previous version keep running beside a newer one: a migration only adds, unless it
+//! declares that older programs must not run any more.
 
 use super::LOCK_SCHEMA;
 use super::connect::{Target, silent, unavailable};
@@ -9,19 +9,19 @@ use super::rows::get;
 use super::session::{begin, refuse_pooler, warn_of_losses};
 use crate::failure::Failure;
 
-/// One step of the schema.
+/// One migration of the schema.
 pub(super) struct Migration {
     pub(super) sql: &'static str,
-    /// Programs that know at least so many steps go on working after it.
+    /// Programs that know at least this many migrations keep working after this one.
     since: i32,
 }
 
-/// Each is run once, in order, in one transaction with the note that it was.
+/// Each migration runs once, in order, in one transaction with the update of the schema version.
 pub(super) const MIGRATIONS: [Migration; 1] =
     [Migration { sql: include_str!("schema/0001.sql"), since: 1 }];
 
-/// Brings the schema up to date, once it is known that there is a PostgreSQL with sessions of its own. Whoever waits
-/// for another node that does so is told when that takes too long.
+/// Brings the schema up to date, after checking that the server gives each connection a session of
+/// its own. If another node holds the migration lock for too long, this fails.
 pub(super) async fn migrate(target: &Target) -> Result<(), Failure> {
     let limit = target.silence() * 2;
     match tokio::time::timeout(limit, bring_up_to_date(target)).await {

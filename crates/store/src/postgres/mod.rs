@@ -1,4 +1,5 @@
-//! The store that many nodes share: one PostgreSQL. Its row locks decide who decides, and its clock when.
+//! The store that many nodes share: one PostgreSQL. Its row locks decide which node decides, and
+//! its clock when.
 
 mod access;
 mod apply;
@@ -103,55 +104,54 @@ use crate::view::{
 };
 use crate::{Answered, Store};
 
-/// Whoever decides holds this advisory lock together with others; whoever changes a calendar holds it alone.
+/// The advisory lock of the rules: whoever decides holds it shared; whoever changes a calendar
+/// holds it exclusively.
 const LOCK_RULES: i32 = 0x7075_6e63;
-/// Whoever changes the schema holds this one.
+/// The advisory lock held while the schema changes.
 const LOCK_SCHEMA: i32 = 0x7075_6e64;
 
-/// Turns of a node side by side, each on a connection of its own: while the node decides for the one, the database
-/// writes for another.
+/// Concurrent turns of a node, each on a connection of its own: while the node decides one turn,
+/// the database writes another.
 const TURNS: usize = 3;
-/// A statement of a turn takes milliseconds. One that takes longer than a lease, and than this, is given up, so that a
-/// database that does not go on is noticed soon.
+/// A statement of a turn takes milliseconds. One that takes longer than a lease, and than this, is
+/// given up, so that a database that hangs is noticed soon.
 const TURN_STATEMENT: Duration = Duration::from_secs(10);
-/// The same for renewals, of which there are three while a lease lasts.
+/// The same limit for renewals, of which there are three in the time of one lease.
 const RENEWAL_STATEMENT: Duration = Duration::from_secs(3);
 
-/// Who says what time it is.
+/// Whose clock counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PostgresClock {
-    /// The database: nodes may differ.
+    /// The database's, so that the clocks of nodes may differ.
     Database,
-    /// The caller, with each request: for tests, whose time is their own.
+    /// The caller's, given with each request: for tests, which have a time of their own.
     Caller,
 }
 
 /// How a store is reached.
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
-    /// `postgres://user:password@host:port/database`, with parameters as libpq takes them, among them
-    /// `sslmode`, `sslrootcert` and several hosts with `target_session_attrs=read-write`.
+    /// `postgres://user:password@host:port/database`, with parameters as libpq takes them, among
+    /// them `sslmode`, `sslrootcert` and several hosts with `target_session_attrs=read-write`.
     pub url: String,
-    /// The schema that holds the tables. It is made if it is not there.
+    /// The schema that holds the tables. It is created if it does not exist.
     pub schema: String,
-    /// Who says what time it is.
     pub clock: PostgresClock,
     /// How long a node's lease lasts.
     pub lease: SignedDuration,
-    /// Connections for commands.
+    /// How many connections commands use.
     pub commands: usize,
-    /// Connections for questions.
+    /// How many connections queries use.
     pub readers: usize,
-    /// How long a connection may take to be made.
     pub connect_timeout: Duration,
-    /// How long a statement may take.
     pub statement_timeout: Duration,
-    /// A transaction whose node does not go on is undone after so long, and its locks are free.
+    /// How long a transaction may sit idle before the database rolls it back and frees its locks,
+    /// because its node hangs.
     pub idle_timeout: Duration,
 }
 
 impl PostgresOptions {
-    /// As usual.
+    /// The default options for this address.
     pub fn new(url: impl Into<String>) -> PostgresOptions {
         PostgresOptions {
             url: url.into(),
@@ -167,23 +167,23 @@ impl PostgresOptions {
     }
 }
 
-/// A store in a PostgreSQL.
+/// A store in a PostgreSQL database.
 pub struct Postgres {
     shared: Arc<Shared>,
     target: Arc<Target>,
     turns: Workers,
     commands: Workers,
-    /// Leases are renewed beside everything else: a node that works hard is not dead.
+    /// Leases are renewed on a connection of their own, so that a busy node is not taken for dead.
     renewals: Workers,
     readers: Pool,
-    /// How many connections had fallen silent when a question was asked last.
+    /// How many connections had fallen silent when the last query was sent.
     given_up: AtomicU64,
     node: Arc<AtomicI64>,
     listener: Listener,
 }
 
 impl Postgres {
-    /// Reaches the store and brings its schema up to date.
+    /// Connects to the store and brings its schema up to date.
     pub async fn open(
         zones: impl Into<Arc<Zones>>,
         options: PostgresOptions,
@@ -220,7 +220,7 @@ impl Postgres {
         })
     }
 
-    /// One question, on a connection of its own.
+    /// Runs one query on a connection of its own.
     fn read<T: Send + 'static>(
         &self,
         question: impl for<'c> FnOnce(&'c Client) -> BoxFuture<'c, Result<T, Failure>> + Send + 'static,
@@ -236,7 +236,7 @@ impl Postgres {
             if let Ok(answer) = tokio::time::timeout(silence, question(&client)).await {
                 return answer;
             }
-            // Whoever asks next has another connection.
+            // The connection is taken out of the pool, so that the next query uses another one.
             drop(Client::take(client));
             self.target.gave_up();
             Err(connect::silent(silence))
@@ -244,7 +244,7 @@ impl Postgres {
     }
 }
 
-/// The calendars as they are.
+/// Loads the current calendars.
 async fn load_rules(readers: &Pool, shared: &Shared) -> Result<(), Failure> {
     let client = readers.get().await.map_err(|error| Failure::Unavailable(error.to_string()))?;
     let version = client.query_one("SELECT value FROM meta WHERE key = 'rules'", &[]);
@@ -326,7 +326,7 @@ impl Store for Postgres {
     fn renew(&self, request: RenewRequest) -> Answered<'_, Renewed> {
         self.renewals.ask(move |core| {
             let renewed = core.renew(&request)?;
-            // What `punctual doctor` has brought back is looked at again.
+            // `punctual doctor` may have brought back what was set aside.
             core.learn_set_aside()?;
             Ok(renewed)
         })

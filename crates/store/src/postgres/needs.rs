@@ -1,21 +1,21 @@
-//! What a transaction turned out to need when it could not wait for it any more: it begins anew, and takes it from
-//! the beginning, in the order of locks.
+//! What a transaction turned out to need when it could no longer wait for the lock: it begins anew
+//! and locks it from the beginning, in lock order.
 
 use std::collections::BTreeSet;
 
-/// Ids and keys.
+/// Ids and keys of the rows to lock.
 #[derive(Default)]
 pub(super) struct Needs {
-    /// Schedules that are going to be changed.
+    /// Schedules that will be changed.
     pub(super) schedules: BTreeSet<i64>,
-    /// Runs that are going to be changed.
+    /// Runs that will be changed.
     pub(super) runs: BTreeSet<i64>,
-    /// Workflows that are going to be changed, and that nobody else may read meanwhile.
+    /// Workflows that will be changed: locked exclusively.
     pub(super) own: BTreeSet<i64>,
     /// Workflows that are read, or whose handlers are.
     pub(super) workflows: BTreeSet<i64>,
-    /// Topics that are going to be changed, or their events.
+    /// Topics that will be changed, or whose events will be.
     pub(super) topics: BTreeSet<i64>,
-    /// How many times the transaction has begun anew for something that it turned out to need.
+    /// How many times the transaction has begun anew because it needed more.
     pub(super) rounds: usize,
 }

@@ -1,4 +1,5 @@
-//! Lives of nodes: they join, renew their lease, and leave. One whose lease has run out is taken for dead.
+//! Lives of nodes: they join, renew their lease, and leave. A node whose lease has run out is taken
+//! for dead.
 
 use std::collections::HashSet;
 
@@ -20,7 +21,7 @@ use crate::failure::Failure;
 use crate::request::{Joined, RenewRequest, Renewed};
 use crate::stored::{milliseconds, ms};
 
-/// Of the database, unless tests give their own.
+/// The database's time, or the caller's in tests. Begins the transaction.
 fn now(link: &mut Link, shared: &Shared, moment: Moment) -> Result<Timestamp, Failure> {
     let sql = concat!("SELECT ", database_now!());
     let sent = shared.offset.read();
@@ -39,7 +40,7 @@ fn until(now: Timestamp, lease: SignedDuration) -> i64 {
     ms(now).saturating_add(milliseconds(lease))
 }
 
-/// The node's attempts that nobody has told to end.
+/// The node's attempts that have not been cancelled.
 fn going_on(runs: &[Row], node: NodeId) -> Result<HashSet<(RunKey, u32)>, Failure> {
     let mut going_on = HashSet::with_capacity(runs.len());
     for row in runs {
@@ -54,7 +55,8 @@ fn going_on(runs: &[Row], node: NodeId) -> Result<HashSet<(RunKey, u32)>, Failur
     Ok(going_on)
 }
 
-/// The indexes behind exactly-once that are missing, not unique or not valid: nothing runs without them.
+/// The unique indexes that keep an occurrence from running twice, if they are missing, not unique
+/// or not valid: no node may run without them.
 const LOST_INDEXES: &str = "SELECT u.name
      FROM unnest(ARRAY['open_runs_by_occurrence', 'ended_runs_by_occurrence']) AS u (name)
      WHERE NOT EXISTS (SELECT 1 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
@@ -62,7 +64,8 @@ const LOST_INDEXES: &str = "SELECT u.name
        WHERE c.relname = u.name AND s.nspname = current_schema() AND i.indisunique AND i.indisvalid)";
 
 impl Core {
-    /// A new life of the node. What others were doing is taken over when their leases have run out.
+    /// Registers the node under a new id. Attempts of other nodes are taken over when their leases
+    /// have run out.
     pub(super) fn join(&mut self, name: &str, moment: Moment) -> Result<Joined, Failure> {
         let Core { link, shared } = self;
         link.transact(|link| {
@@ -98,7 +101,8 @@ impl Core {
             let renew =
                 "UPDATE nodes SET seen_at = $2, lease_until = $3, capacity = $4, attempts = $5
                          WHERE id = $1 RETURNING id";
-            // Told to end by somebody else, or somebody else's by now.
+            // Attempts the node performs that are not among these were cancelled or taken over by
+            // another node.
             let own = "SELECT key, state FROM open_runs WHERE status = 1 AND $1 = ANY(owners)";
             let waiting = "SELECT EXISTS (SELECT 1 FROM open_runs WHERE status = 0)
                                OR EXISTS (SELECT 1 FROM open_runs WHERE lacks_place)";
@@ -137,7 +141,7 @@ impl Core {
         })
     }
 
-    /// If it still owns something, its lease ends now, and others take over.
+    /// Removes the node. If it still owns attempts, its lease ends now, and others take over.
     pub(super) fn leave(&mut self, node: NodeId) -> Result<(), Failure> {
         self.link.transact(|link| {
             link.begin(vec![])?;

@@ -1,6 +1,7 @@
-//! Rows on their way to the database: said once, value by value, and sent either as one array for each column,
-//! to be inserted by a statement, or as they are, to be copied. Copying costs the database half as much for each
-//! row, but has to be waited for by itself, and only works for rows that are not there yet.
+//! Rows on their way to the database. Values are given once, one by one, and sent either as one
+//! array for each column to an INSERT, or row by row to a COPY. COPY costs the database half as
+//! much for each row, but needs a round trip of its own, and works only for rows that are not there
+//! yet.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use tokio_postgres::types::{IsNull, Kind, ToSql, Type, to_sql_checked};
@@ -8,25 +9,25 @@ use tokio_postgres::types::{IsNull, Kind, ToSql, Type, to_sql_checked};
 use super::link::{Asked, Param, param};
 use crate::failure::Failure;
 
-/// From so many new rows on they are copied.
+/// From this many new rows on they are copied.
 pub(super) const MANY: usize = 100;
 
 /// How rows of a table are written.
 pub(super) struct Table {
-    /// Of each column, in the order in which values come.
+    /// The type of each column, in the order of the values.
     pub(super) types: &'static [Type],
-    /// An array for each column, in the same order.
+    /// The INSERT, with an array for each column in the same order.
     pub(super) insert: &'static str,
-    /// The same columns; for rows that are not there yet.
+    /// The COPY of the same columns, for rows that are not there yet.
     pub(super) copy: &'static str,
 }
 
-/// See the module.
+/// A batch of rows to send.
 pub(super) struct Outgoing {
     sql: &'static str,
     types: &'static [Type],
     form: Form,
-    /// Which column is next.
+    /// The index of the next column.
     at: usize,
     count: usize,
 }
@@ -42,11 +43,11 @@ struct Column {
     has_null: bool,
 }
 
-/// What a binary copy begins with: a signature, no flags, no more header.
+/// The header of a binary copy: a signature, no flags, no extension.
 const HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 
 impl Outgoing {
-    /// For so many rows that are not there yet, unless they may be there after all.
+    /// For `count` new rows: a copy if they are many, unless some of them may be there after all.
     pub(super) fn new_rows(table: &Table, count: usize, may_be_there: bool) -> Outgoing {
         if count < MANY || may_be_there {
             return Outgoing::arrays(table.insert, table.types);
@@ -57,13 +58,14 @@ impl Outgoing {
         Outgoing { sql: table.copy, types: table.types, form, at: 0, count: 0 }
     }
 
-    /// For a statement that takes an array for each column. A column that is a list itself is sent as texts.
+    /// For a statement that takes an array for each column. A column that is a list itself is sent
+    /// as texts.
     pub(super) fn arrays(sql: &'static str, types: &'static [Type]) -> Outgoing {
         let form = Form::Arrays(vec![Column::default(); types.len()]);
         Outgoing { sql, types, form, at: 0, count: 0 }
     }
 
-    /// The next value of this row; after the last one, the first of the next row.
+    /// Adds the next value of the row; after its last value, the first of the next row.
     pub(super) fn put(&mut self, value: impl ToSql) -> Result<(), Failure> {
         let ty = &self.types[self.at];
         match &mut self.form {
@@ -85,7 +87,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// What to ask the database for.
+    /// The statement with all rows.
     pub(super) fn asked(self) -> Asked {
         debug_assert_eq!(self.at, 0, "a row without all of its values: {}", self.sql);
         match self.form {
@@ -102,7 +104,7 @@ impl Outgoing {
     }
 }
 
-/// Of which type the elements of a column's array are: there are no arrays of arrays.
+/// The element type of a column's array. Lists become texts: there are no arrays of arrays.
 fn element(of: &Type) -> &Type {
     match of.kind() {
         Kind::Array(_) => &Type::TEXT,
@@ -110,7 +112,7 @@ fn element(of: &Type) -> &Type {
     }
 }
 
-/// A value with its length, and whether it is none. The same in arrays and in copies.
+/// Writes a value with its length, the same in arrays and in copies. Returns whether it is NULL.
 fn write(bytes: &mut BytesMut, ty: &Type, value: impl ToSql) -> Result<bool, Failure> {
     let from = bytes.len();
     bytes.put_i32(-1);
@@ -143,7 +145,7 @@ impl Column {
     }
 }
 
-/// A value as it is sent.
+/// A value in its binary format.
 #[derive(Debug)]
 struct Encoded(Bytes);
 

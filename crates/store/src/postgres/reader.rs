@@ -1,4 +1,4 @@
-//! One question, asked with a statement that its connection has prepared once.
+//! Runs one query, with a statement that its connection has prepared once.
 
 use deadpool_postgres::Client;
 use tokio_postgres::Row;
@@ -21,7 +21,8 @@ pub(super) fn many(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// Whether a stored text could be this one: the database cannot hold the character NUL.
+/// Whether the text can be stored: PostgreSQL cannot store NUL, so no stored text equals one with
+/// NUL.
 pub(super) fn is_storable(text: &str) -> bool {
     !text.contains('\0')
 }

@@ -1,4 +1,4 @@
-//! Between rows and what the engine knows.
+//! Conversion of rows into the engine's types.
 
 use engine::incidents::{How, Incident, IncidentEnd};
 use engine::ledger::{Entry, Outcome};
@@ -34,7 +34,7 @@ pub(super) fn natural<T: TryFrom<i64>>(row: &Row, column: usize) -> Read<T> {
     T::try_from(value).map_err(|_| damaged(column, value))
 }
 
-/// The same in a narrow column.
+/// As [`natural`], for an integer column.
 pub(super) fn small<T: TryFrom<i32>>(row: &Row, column: usize) -> Read<T> {
     let value: i32 = get(row, column)?;
     T::try_from(value).map_err(|_| damaged(column, value))
@@ -56,7 +56,7 @@ pub(super) fn coded<T: Copy>(row: &Row, column: usize, all: &[T]) -> Read<T> {
     known.copied().ok_or_else(|| damaged(column, "unknown code"))
 }
 
-/// The number that is stored for one of a fixed set.
+/// The number stored for a member of a fixed set.
 pub(super) fn narrow<T: PartialEq + Copy>(all: &[T], value: T) -> i16 {
     i16::try_from(code(all, value)).unwrap_or(-1)
 }
@@ -163,7 +163,7 @@ fn parent(row: &Row) -> Read<Option<Parent>> {
     Ok(Some(Parent { run, token, depth, root, hops }))
 }
 
-/// The id of a run: of the columns `uuid`, `n` and `retry`, which are these.
+/// The id of a run, from the columns `uuid`, `n` and `retry` at these indexes.
 pub(super) fn run_id(
     row: &Row,
     schedule: Option<ScheduleId>,
@@ -179,7 +179,7 @@ pub(super) fn run_id(
     }
 }
 
-/// What became of work that was late.
+/// How a deadline ended a run or step.
 pub(super) fn end(row: &Row, column: usize) -> Read<Option<DeadlineEnd>> {
     let name: Option<&str> = get(row, column)?;
     name.map(|name| end_named(name).ok_or_else(|| damaged(column, "unknown end"))).transpose()

@@ -1,7 +1,7 @@
-//! Runs, as they are seen.
+//! Views of runs.
 //!
-//! Each list is put together of branches, of which each is read in the order of one index and no further than
-//! the page: how many runs there are beyond it does not matter.
+//! Each list is a union of branches. Each branch is read in the order of one index and no further
+//! than the page, so that the number of runs beyond the page does not matter.
 
 use deadpool_postgres::Client;
 use engine::run::{Run, RunStatus, TriggeredBy};
@@ -21,7 +21,7 @@ use crate::view::{
     self, ATTEMPTS_SHOWN, Ahead, Cursor, MOST_AHEAD, Page, RunDetail, RunQuery, RunView,
 };
 
-/// What is read beside a run: its workflow's name, and what its parent is called.
+/// The columns read beside a run: its workflow's name, and its parent's id.
 macro_rules! beside {
     () => {
         ", w.name, p.key, p.schedule, p.uuid, p.n, p.retry"
@@ -38,7 +38,7 @@ macro_rules! joined {
     };
 }
 
-/// How many columns that are.
+/// How many columns `beside!` has.
 const BESIDE: usize = 6;
 
 fn read_view(row: &Row) -> Result<RunView, Failure> {
@@ -56,15 +56,15 @@ fn read_view(row: &Row) -> Result<RunView, Failure> {
 /// A part of the runs that is read in order.
 struct Branch {
     table: &'static str,
-    /// What its rows have in common.
+    /// The condition that selects its rows.
     of: String,
     order: &'static str,
     way: Way,
 }
 
-/// What is said of a workflow, which is the third parameter. Where the planner may choose, it takes an index in the
-/// order of keys alone, and reads everything in search of a workflow with few runs: only what has the workflow in its
-/// order lets it not choose.
+/// Conditions for a workflow, which is the third parameter. Where the planner may choose, it takes
+/// the index by key alone and scans all runs in search of a workflow that has few. The row
+/// comparison leaves it only an index that begins with the workflow.
 const OF_WORKFLOW: &str = " AND workflow = $3";
 const IN_ORDER_OF_WORKFLOW: &str = " AND (workflow, key) < ($3, $1) AND (workflow, key) > ($3, $2)";
 
@@ -73,9 +73,10 @@ const IN_ORDER_OF_WORKFLOW: &str = " AND (workflow, key) < ($3, $1) AND (workflo
 enum Way {
     /// In the order of an index.
     InOrder,
-    /// All its rows, as they are few, and no index has them in order.
+    /// All its rows, since they are few and no index has them in order.
     Small,
-    /// The latest of each workflow, from one workflow to the next: its index has workflows first.
+    /// The latest of each workflow, from one workflow to the next: the index has the workflow
+    /// first.
     ByWorkflow,
 }
 
@@ -105,13 +106,13 @@ impl Branch {
             }
             (false, false) => {}
         }
-        // Those that run are as many as there are places. Those that wait may be all there are.
+        // Running and suspended runs are few. Pending and waiting runs may be nearly all there are.
         let is_small = matches!(status, RunStatus::Running | RunStatus::Suspended);
         let way = if is_small { Way::Small } else { Way::ByWorkflow };
         Branch { way, ..Branch::new("open_runs", of) }
     }
 
-    /// What has ended of a workflow.
+    /// The ended runs of a workflow.
     fn of_workflow(of: &str) -> Branch {
         let of = format!("{of} {IN_ORDER_OF_WORKFLOW}");
         Branch { order: "workflow DESC, key DESC", ..Branch::new("ended_runs", of) }
@@ -159,7 +160,7 @@ fn branches(query: &RunQuery) -> Vec<Branch> {
     match (query.status.is_empty(), query.workflow.is_some()) {
         (false, _) => query.status.iter().map(of_status).collect(),
         (true, false) => vec![Branch::new("open_runs", ""), Branch::new("ended_runs", "")],
-        // Those that have not ended are found by workflow and status together.
+        // Open runs are found by workflow and status together.
         (true, true) => {
             let open = RunStatus::ALL.iter().filter(|status| !status.has_ended());
             open.map(of_status).chain([Branch::of_workflow("")]).collect()
@@ -167,7 +168,7 @@ fn branches(query: &RunQuery) -> Vec<Branch> {
     }
 }
 
-/// The statuses and the workflow that are asked for, where neither has an index of its own.
+/// The condition for the query's statuses and workflow, where neither has an index of its own.
 fn of_statuses(query: &RunQuery) -> String {
     let codes: Vec<String> =
         query.status.iter().map(|s| narrow(&RunStatus::ALL, *s).to_string()).collect();
@@ -178,8 +179,8 @@ fn of_statuses(query: &RunQuery) -> String {
     }
 }
 
-/// A schedule's first runs of occurrences are in the order of their numbers, which is that of their keys. Its
-/// retries and those by hand are found by another index.
+/// The first runs of a schedule's occurrences are in the order of their numbers, which is that of
+/// their keys. Its retries, and runs started by hand, are found by another index.
 fn of_schedule(query: &RunQuery) -> Vec<Branch> {
     let of = of_statuses(query);
     let occurrences = format!("AND n IS NOT NULL AND retry = 0 {of}");
@@ -191,8 +192,8 @@ fn of_schedule(query: &RunQuery) -> Vec<Branch> {
     ]
 }
 
-/// The last run that was created before an instant, and the first one after it, as far as keys are in that order: in one
-/// question, by halves.
+/// The last run created before an instant and the first one after it, as far as keys are in the
+/// order of creation: a binary search in one query.
 const AROUND: &str = "WITH RECURSIVE s (low, high, older, younger) AS (
        SELECT (SELECT min(key) FROM ended_runs) - 1, (SELECT max(key) FROM ended_runs) + 1,
          NULL::bigint, NULL::bigint
@@ -227,18 +228,19 @@ async fn between(client: &Client, query: &RunQuery) -> Result<(i64, i64), Failur
     Ok((after, before))
 }
 
-/// What Punctual starts itself, to tell people something, is of one workflow.
+/// Leaves out the runs that Punctual starts itself to notify people: all of them are of one
+/// workflow.
 const NOT_OF_THE_SYSTEM: &str =
     " AND workflow NOT IN (SELECT id FROM workflows WHERE name = 'punctual-notice')";
 
-/// What holds for all of a query, with its parameters.
+/// The conditions of a query that hold for every branch, with their parameters.
 fn conditions(
     query: &RunQuery,
     (after, before): (i64, i64),
 ) -> (String, Vec<Box<dyn ToSql + Sync + Send>>) {
     let mut sql = String::from("key < $1 AND key > $2");
     let mut params: Vec<Box<dyn ToSql + Sync + Send>> = vec![Box::new(before), Box::new(after)];
-    // What is said of it depends on the branch.
+    // The workflow is the third parameter; each branch has its own condition for it.
     if let Some(workflow) = query.workflow {
         params.push(Box::new(workflow.0));
     }
@@ -274,7 +276,8 @@ fn conditions(
 pub(super) async fn runs(client: &Client, query: RunQuery) -> Result<Page<RunView>, Failure> {
     let between = between(client, &query).await?;
     let (conditions, params) = conditions(&query, between);
-    // Written out, for the planner to see it, and rounded, for statements to be few.
+    // The limit is written into the SQL, so that the planner sees it, and rounded up, so that there
+    // are few distinct statements.
     let limit = query.limit.saturating_add(1).checked_next_power_of_two().unwrap_or(query.limit);
     let branches: Vec<String> =
         branches(&query).iter().map(|branch| branch.sql(&conditions, limit)).collect();
@@ -299,7 +302,7 @@ pub(super) async fn runs(client: &Client, query: RunQuery) -> Result<Page<RunVie
     view::readable_page(found, query.limit, query.after.is_none(), cursor)
 }
 
-/// Those that have not ended are found by workflow and status together.
+/// The latest open run of a workflow: open runs are found by workflow and status together.
 macro_rules! latest_open {
     ($status:literal) => {
         concat!(

@@ -1,4 +1,4 @@
-//! Schedules and their ledgers, as they are seen.
+//! Views of schedules and their ledgers.
 
 use deadpool_postgres::Client;
 use engine::ledger::Outcome;
@@ -102,7 +102,7 @@ macro_rules! of_workflow_and_status {
     };
 }
 
-/// Merged, as the index orders by status first.
+/// Merges the statuses, because the index orders by status first.
 const OF_WORKFLOW: &str = concat!(
     "SELECT id FROM (",
     of_workflow_and_status!("0"),
@@ -120,7 +120,7 @@ const OF_STATUS: &str =
     "SELECT id FROM schedules WHERE status = $4 AND id > $1 ORDER BY id LIMIT $2 OFFSET $3";
 const OF_ALL: &str = "SELECT id FROM schedules WHERE id > $1 ORDER BY id LIMIT $2 OFFSET $3";
 
-/// One more than the page.
+/// The ids of a page, and one more.
 async fn listed_ids(client: &Client, query: &ScheduleQuery) -> Result<Vec<ScheduleId>, Failure> {
     let Some((after, offset)) = start(client, query).await? else { return Ok(Vec::new()) };
     let limit = many(query.limit.saturating_add(1));
@@ -144,14 +144,15 @@ fn status_code(query: &ScheduleQuery) -> Option<i16> {
     query.status.map(|status| narrow(&Status::ALL, status))
 }
 
-/// The block that holds the schedule after so many, and how many are before it.
+/// The block that holds the schedule at this offset, and how many schedules are before the block.
 const DEEP: &str = "SELECT block, (up_to - count)::bigint FROM (
        SELECT block, sum(count) AS count, sum(sum(count)) OVER (ORDER BY block) AS up_to
        FROM schedule_blocks WHERE $1::smallint IS NULL OR status = $1 GROUP BY block) b
      WHERE up_to > $2::bigint ORDER BY block LIMIT 1";
 
-/// A page begins so many after the schedule with this id. A deep one is reached block by block, and then
-/// one by one inside of its block; there is none behind the last block.
+/// Where a page begins: this many schedules after the schedule with this id. A large offset is
+/// reached block by block, and then one by one inside its block; `None` if it is beyond the last
+/// block.
 async fn start(client: &Client, query: &ScheduleQuery) -> Result<Option<(i64, i64)>, Failure> {
     let offset = i64::try_from(query.offset).unwrap_or(i64::MAX);
     let after = view::number(query.after.as_ref());
@@ -172,7 +173,7 @@ async fn count(client: &Client, query: &ScheduleQuery) -> Result<u64, Failure> {
     found.first().map_or(Ok(0), |row| rows::natural(row, 0))
 }
 
-/// The page first, then the run of each of its rows.
+/// Selects the page first, and then the run of each of its rows.
 const LEDGER_PAGE: &str = concat!(
     "SELECT ",
     of_ledger!(),

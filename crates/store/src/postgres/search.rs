@@ -1,4 +1,4 @@
-//! Schedules by the beginnings of the words in their names.
+//! Finds schedules by the beginnings of the words in their names.
 
 use deadpool_postgres::Client;
 use engine::ScheduleId;
@@ -12,16 +12,17 @@ use super::schedule_views::by_id;
 use crate::failure::Failure;
 use crate::view::{self, Cursor, Page, ScheduleQuery, ScheduleView, Total};
 
-/// So many are looked at for one page; a page of rare ones among many is short, and says where to go on.
+/// How many entries are looked at for one page. A page of rare matches among many entries is short,
+/// and its cursor says where to go on.
 const LOOKED_AT: usize = 2_000;
-/// At least so many are looked at in one go.
+/// At least this many entries are read in one query.
 const AT_ONCE: usize = 64;
-/// Counted up to so many.
+/// Matches are counted up to this many.
 const COUNTED: i64 = 10_000;
-/// To see which word is the rarest, so many of each are counted.
+/// This many entries of each word are counted to find the rarest word.
 const RARE: i64 = 1_000;
 
-/// Where a page ends: the word that leads, and the last entry that was looked at.
+/// Where a page ends: the leading word, and the last entry that was looked at.
 #[derive(Clone)]
 struct Place {
     lead: String,
@@ -29,8 +30,8 @@ struct Place {
     id: i64,
 }
 
-/// Entries after a place, with all words of the name, if status and workflow are the wanted ones. The schedule
-/// is asked for one by one: the planner is not to think of reading all of them.
+/// Entries after a position, with all words of the name if status and workflow match. Each schedule
+/// is looked up by a subquery, so that the planner does not scan all of them.
 const ENTRIES: &str = "SELECT e.word, e.schedule,
        CASE WHEN ($5::smallint IS NULL AND $6::bigint IS NULL) OR (
          SELECT ($5::smallint IS NULL OR s.status = $5) AND ($6::bigint IS NULL OR s.workflow = $6)
@@ -40,7 +41,7 @@ const ENTRIES: &str = "SELECT e.word, e.schedule,
            ORDER BY word, schedule LIMIT $4) e
      ORDER BY e.word, e.schedule";
 
-/// The rarest word leads, the others are looked for in each name.
+/// The rarest word leads; the others are checked against each name.
 pub(super) async fn search(
     client: &Client,
     query: &ScheduleQuery,
@@ -61,7 +62,7 @@ pub(super) async fn search(
     Ok(Page { items: by_id(client, ids).await?, total, next })
 }
 
-/// The wanted ones after a place, how many were passed before them, and where to go on.
+/// The matches after a position, how many matches were skipped before them, and where to go on.
 async fn found_from(
     client: &Client,
     query: &ScheduleQuery,
@@ -101,7 +102,7 @@ async fn found_from(
     }
 }
 
-/// The word that the fewest begin with; of equal ones, the longest.
+/// The word that begins the fewest entries; of equal ones, the longest.
 async fn rarest(client: &Client, wanted: &[String]) -> Result<Option<String>, Failure> {
     let [first, rest @ ..] = wanted else { return Ok(None) };
     if rest.is_empty() {
@@ -117,7 +118,8 @@ async fn rarest(client: &Client, wanted: &[String]) -> Result<Option<String>, Fa
     Ok(best.map(|(_, word)| word.clone()))
 }
 
-/// Whether the schedule is wanted, and this is the first of its words by which it is found.
+/// Whether the schedule matches, and this entry is the first of its words that the leading word
+/// finds.
 fn is_wanted(entry: &Row, wanted: &[String], place: &Place) -> Result<bool, Failure> {
     let Some(names) = get::<Option<Vec<&str>>>(entry, 2)? else { return Ok(false) };
     let first = names.iter().filter(|word| word.starts_with(&place.lead)).min();
@@ -125,7 +127,7 @@ fn is_wanted(entry: &Row, wanted: &[String], place: &Place) -> Result<bool, Fail
         && wanted.iter().all(|word| names.iter().any(|name| name.starts_with(word.as_str()))))
 }
 
-/// Exact for one word without filters up to a limit; else what can be said cheaply.
+/// Exact for one word without filters, up to a limit; otherwise what can be counted cheaply.
 async fn count_found(
     client: &Client,
     query: &ScheduleQuery,
@@ -140,7 +142,8 @@ async fn count_found(
     Ok(if entries <= counted { Total::Exact(found) } else { Total::AtLeast(found.min(counted)) })
 }
 
-/// How many words begin with this one, and of how many schedules they are: one name may hold several.
+/// How many entries begin with this word, and how many schedules they belong to: one name may have
+/// several.
 async fn count_entries(client: &Client, word: &str, limit: i64) -> Result<(u64, u64), Failure> {
     let sql = "SELECT count(*), count(DISTINCT schedule) FROM
                (SELECT schedule FROM words WHERE word >= $1 AND word < $2
@@ -150,13 +153,13 @@ async fn count_entries(client: &Client, word: &str, limit: i64) -> Result<(u64, 
     Ok((rows::natural(row, 0)?, rows::natural(row, 1)?))
 }
 
-/// After everything that begins with the word.
+/// A text that sorts after everything that begins with the word.
 fn after_all(word: &str) -> String {
     format!("{word}\u{10ffff}")
 }
 
 impl Place {
-    /// Words hold no slash.
+    /// Parses a cursor. Words contain no slash.
     fn read(text: &str) -> Option<Place> {
         let (lead, rest) = text.split_once('/')?;
         let (word, id) = rest.split_once('/')?;

@@ -1,7 +1,7 @@
-//! What each session is told when it begins, and what is asked once before the first.
+//! The settings of each session, and the checks made once before the first.
 //!
-//! A role or a database may bring settings of its own. Those that a node depends on are set here, so that nobody's
-//! `ALTER ROLE … SET` makes nodes fail or lose what they have acknowledged.
+//! A role or a database may bring settings of its own. Those that a node depends on are set here,
+//! so that no `ALTER ROLE … SET` makes nodes fail or lose what they have acknowledged.
 
 use std::time::Duration;
 
@@ -10,24 +10,25 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 use super::connect::{Session, Target, unavailable};
 use crate::failure::Failure;
 
-/// Limits that this program does not want, by name: a role's `lock_timeout` would end transactions that only wait for
-/// their turn, and the others would end connections. What a statement may take is limited by `statement_timeout`,
-/// which includes its waiting for locks. Those that the server does not know yet are passed over.
+/// Switches off limits that would do harm: a role's `lock_timeout` would end transactions that only
+/// wait for a lock, and the others would end connections. `statement_timeout` limits statements,
+/// including their waits for locks. Settings that the server does not know are passed over.
 const NO_LIMITS: &str = "SELECT set_config(name, '0', false) FROM pg_settings
      WHERE name IN ('lock_timeout', 'idle_session_timeout', 'transaction_timeout')";
-/// Acknowledged means synced: a commit that the server reports before it is on the disk is lost in a crash. The other
-/// levels differ in what standbys have, and stay as they are.
+/// An acknowledged change must be synced: a commit that the server reports before it is on disk is
+/// lost in a crash. The other levels differ in what standbys have, and are left as they are.
 const SYNCED: &str = "SELECT set_config('synchronous_commit', 'on', false)
      WHERE current_setting('synchronous_commit') = 'off'";
-/// So that the server notices that a node is gone, also while a statement runs and while nothing is asked: else what
-/// it has locked stays locked, and its connections stay open for hours. Not every platform can do that.
+/// Makes the server notice that a node is gone, also while a statement runs and while the
+/// connection is idle: otherwise its locks stay held and its connections stay open for hours. Not
+/// every platform supports this.
 const NOTICED: &str = "SET client_connection_check_interval = 2000; SET tcp_keepalives_idle = 10;
      SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3";
-/// As the role, the database or the server has them, whatever this session has set.
+/// The settings of the role, the database or the server, whatever this session has set.
 const DURABILITY: &str = "SELECT name, reset_val FROM pg_settings
      WHERE name IN ('synchronous_commit', 'synchronous_standby_names', 'fsync')";
 
-/// What is said on each new connection before anything else.
+/// The statements that set up each new connection.
 pub(super) fn setup(schema: &str, statement: Duration, idle: Duration) -> String {
     format!(
         "SET search_path = {schema}; SET statement_timeout = {}; \
@@ -38,7 +39,7 @@ pub(super) fn setup(schema: &str, statement: Duration, idle: Duration) -> String
     )
 }
 
-/// Says it, and what is only wished for.
+/// Sets up a session; settings that the platform may not support are optional.
 pub(super) async fn begin(client: &Client, setup: &str) -> Result<(), tokio_postgres::Error> {
     client.batch_execute(setup).await?;
     match client.batch_execute(NOTICED).await {
@@ -47,7 +48,8 @@ pub(super) async fn begin(client: &Client, setup: &str) -> Result<(), tokio_post
     }
 }
 
-/// Warns if what is acknowledged may be lost all the same, and says what this program does about it.
+/// Warns if acknowledged changes may be lost all the same, and says what this program does about
+/// it.
 pub(super) async fn warn_of_losses(client: &Client) -> Result<(), Failure> {
     let said = client.simple_query(DURABILITY).await.map_err(unavailable)?;
     let setting = |name: &str| {
@@ -78,12 +80,12 @@ pub(super) async fn warn_of_losses(client: &Client) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The process that serves a session at the moment, and since when its server runs: two servers may have processes with
-/// the same id.
+/// The process that serves a session at the moment, and the start time of its server: two servers
+/// may have processes with the same id.
 async fn process(session: &Client, begin: &str) -> Result<String, Failure> {
     let sql = format!("{begin} SELECT pg_backend_pid() || ' since ' || pg_postmaster_start_time()");
     let said = session.simple_query(&sql).await.map_err(|error| match error.code() {
-        // How a pooler refuses a transaction where it gives each statement another session.
+        // The code with which a pooler in statement mode refuses a transaction.
         Some(code) if code.code() == "08P01" => pooled(),
         _ => unavailable(error),
     })?;
@@ -94,13 +96,15 @@ async fn process(session: &Client, begin: &str) -> Result<String, Failure> {
     pid.ok_or_else(|| Failure::Damaged("the database does not know its own process".to_owned()))
 }
 
-/// Refuses a pooler that gives each transaction another session of the database: a process that serves one connection
-/// while the other one is in a transaction is that connection's own, unless somebody shares it out.
+/// Refuses a pooler that gives each transaction another session. If a connection keeps its process
+/// while a second connection is in a transaction, the process is its own; a pooler would hand it
+/// out.
 pub(super) async fn refuse_pooler(target: &Target, first: &Session) -> Result<(), Failure> {
     let before = process(first, "").await?;
     let second = target.open_quietly().await?;
     let other = process(&second, "BEGIN;").await?;
-    // Asked only if it can be answered: the only session of a small pool is the second one's by now.
+    // The first comparison comes first: if the pool has only one session, the second connection
+    // holds it, and the query would not be answered.
     if other == before || process(first, "").await? != before {
         return Err(pooled());
     }

@@ -1,4 +1,5 @@
-//! Schedules, runs and handlers that the shared store has set aside because they cannot be read or decided.
+//! Schedules, runs and handlers that the shared store has set aside because they cannot be read or
+//! decided.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -38,7 +39,8 @@ const RUN: &str = concat!("SELECT ", of_run!(), " FROM runs r WHERE r.key = $1")
 const HANDLER: &str = concat!("SELECT ", of_handler!(), " FROM handlers h WHERE h.id = $1");
 
 impl Core {
-    /// Drivers pass over it from now on, and its wakeup is gone. Other nodes find out when they come across it.
+    /// Sets it aside and removes its wakeup, so that drivers pass over it. Other nodes learn of it
+    /// when they come across it.
     pub(super) fn set_aside(
         &mut self,
         what: Wakeup,
@@ -62,7 +64,7 @@ impl Core {
         Ok(())
     }
 
-    /// Everything that is set aside is known from now on, what other nodes have set aside as well.
+    /// Loads everything that is set aside, also by other nodes.
     pub(super) fn learn_set_aside(&mut self) -> Result<(), Failure> {
         let found = self.link.transact(|link| {
             link.begin(Vec::new())?;
@@ -75,7 +77,7 @@ impl Core {
     }
 }
 
-/// Schedules of which something is there, but not all of it.
+/// Schedules of which some rows exist and others are missing.
 const IN_PARTS: &str = "SELECT s.id FROM schedules s WHERE s.id = ANY($1)
        AND (NOT EXISTS (SELECT 1 FROM progress p WHERE p.id = s.id)
          OR NOT EXISTS (SELECT 1 FROM workflows w WHERE w.id = s.workflow))
@@ -86,7 +88,7 @@ const WHOLE: &str = concat!(
     of_schedule!(),
     " FROM schedules s JOIN progress p ON p.id = s.id WHERE s.id = ANY($1)"
 );
-/// What belongs to schedules, wherever it is. `$1` are the schedules.
+/// Deletes everything that belongs to schedules, in all tables. `$1` are the schedules.
 const DELETE_BROKEN: [&str; 9] = [
     "INSERT INTO schedule_counts (workflow, status, slot, count)
      SELECT c.workflow, c.status, 0, -count(*) FROM (
@@ -117,7 +119,8 @@ const OPEN: &str = concat!(
     " FROM open_runs r
      WHERE (r.schedule = $1 AND r.n = $2 AND r.retry = $3) OR r.uuid = $4"
 );
-/// A run is as if it had not begun: whatever it had going on is given up. `$1` is the run.
+/// Puts a run back to before its beginning: everything it had going on is given up. `$1` is the
+/// run.
 const BEFORE_ITS_BEGIN: [&str; 5] = [
     "UPDATE workflows SET active = active - 1 WHERE concurrency IS NOT NULL AND active > 0
        AND id = (SELECT workflow FROM open_runs
@@ -130,13 +133,13 @@ const BEFORE_ITS_BEGIN: [&str; 5] = [
 const EMPTY_RUN: &str = "UPDATE open_runs SET status = 0, state = $2, owners = NULL,
        lacks_place = false, overdue = false, timeout = NULL, wake_at = NULL, stamp = 0
      WHERE key = $1";
-/// If that is not enough to read it: nothing that is needed to end it.
+/// If the run still cannot be read: clears everything that is not needed to end it.
 const BARE_RUN: &str =
     "UPDATE open_runs SET input = 'null', output = NULL, error = NULL, retry_of = NULL,
        trace = NULL, by = NULL, triggered_by = 0 WHERE key = $1";
 
-/// Lets a command work on what cannot be read, so that a person can get rid of it. Returns the command for the engine,
-/// and how many schedules are deleted already.
+/// Makes a command work on rows that cannot be read, so that a person can get rid of them. Returns
+/// the command for the engine, and how many schedules were deleted already.
 pub(super) fn without_broken(
     link: &mut Link,
     command: &Command,
@@ -160,7 +163,7 @@ pub(super) fn without_broken(
     }
 }
 
-/// Those of these schedules that cannot be read, or of which a part is gone.
+/// Those of these schedules that cannot be read, or that have missing rows.
 fn broken(link: &mut Link, ids: &[ScheduleId]) -> Result<BTreeSet<i64>, Failure> {
     let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
     let mut broken = BTreeSet::new();
@@ -175,8 +178,8 @@ fn broken(link: &mut Link, ids: &[ScheduleId]) -> Result<BTreeSet<i64>, Failure>
     Ok(broken)
 }
 
-/// A run that has not ended and cannot be read becomes one that has not begun: cancelling it ends it, and whoever waits
-/// for it goes on.
+/// Turns an open run that cannot be read into one that has not begun: cancelling it then ends it,
+/// and the runs that wait for it go on.
 fn make_readable(link: &mut Link, id: &RunId) -> Result<(), Failure> {
     let (schedule, n, retry, uuid) = match id {
         RunId::Occurrence { schedule, n, retry } => {
@@ -199,8 +202,8 @@ fn make_readable(link: &mut Link, id: &RunId) -> Result<(), Failure> {
 }
 
 impl Core {
-    /// What is set aside; what can be read, or is gone, is there again if asked. Its wakeup is for others to mend, and
-    /// nodes learn of it with their next renewal.
+    /// The findings for what is set aside. With `repair`, what can be read or no longer exists is
+    /// taken back; later checks mend its wakeup, and nodes learn of it with their next renewal.
     pub(super) fn check_set_aside(&mut self, repair: bool) -> Result<Vec<Finding>, Failure> {
         let found = look(&mut self.link, LIST, Vec::new)?;
         let mut findings = Vec::new();
@@ -223,7 +226,7 @@ impl Core {
         Ok(findings)
     }
 
-    /// Whether it can be read, or is not there at all.
+    /// Whether it can be read, or does not exist at all.
     fn is_readable(&mut self, what: Wakeup) -> Result<bool, Failure> {
         let id = stored(what).1;
         let (sql, read): (&'static str, fn(&Row) -> bool) = match what {
@@ -236,11 +239,11 @@ impl Core {
     }
 }
 
-/// One row of [`LIST`].
+/// Reads one row of [`LIST`].
 pub(super) fn listed(row: &Row) -> Result<SetAside, Failure> {
     let what = read(get(row, 0)?, get(row, 1)?)?;
     let schedule = get::<Option<i64>>(row, 5)?.map(ScheduleId);
-    // The id of a run, of which everything else may be unreadable.
+    // A run's id is read on its own: everything else in the row may be unreadable.
     let run = match what {
         Wakeup::Run(_) => rows::run_id(row, schedule, [4, 6, 7]).ok().map(|id| id.to_string()),
         _ => None,

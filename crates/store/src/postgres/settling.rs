@@ -1,4 +1,5 @@
-//! What reports are about: locked in order, and read only where this node does not know what it says.
+//! Loads the runs and schedules of reports: locks them in order, and reads only those this node has
+//! not cached.
 
 use engine::turn::Wakeup;
 use engine::{RunKey, ScheduleId};
@@ -12,12 +13,12 @@ use super::memory::Remembered;
 use super::rows::{self, get};
 use crate::failure::Failure;
 
-/// Between the question and the answer.
+/// The state between sending the queries and keeping their answers.
 pub(super) struct Settling {
     known: Remembered,
     /// Runs that are not locked.
     unlocked: Vec<i64>,
-    /// Where among the answers locks and rows are that had to be asked for.
+    /// The indexes of the answers with locks, schedules and runs, if they were queried.
     locks_at: Option<usize>,
     schedules_at: Option<usize>,
     runs_at: Option<usize>,
@@ -37,8 +38,8 @@ impl Settling {
         }
     }
 
-    /// Locks all of them, schedules first, and reads what is not known: in statements of their own, which see
-    /// what was committed while a lock was waited for.
+    /// Locks all of them, schedules first, and reads those that are not cached: in statements of
+    /// their own, which see what was committed while a lock was waited for.
     pub(super) fn ask(&mut self, schedules: Vec<i64>, runs: Vec<i64>) -> Vec<Asked> {
         if runs.is_empty() && schedules.is_empty() {
             return Vec::new();
@@ -67,16 +68,17 @@ impl Settling {
         asked
     }
 
-    /// Whoever decides over the run of an occurrence holds its schedule's lock, so that is enough; whether the row
-    /// still says what this node wrote shows when it is written. Not so where a workflow's lock is held meanwhile:
-    /// nobody is waited for with that in hand.
+    /// Whether the run needs no lock: whoever decides the run of an occurrence holds its schedule's
+    /// lock, which is enough. Whether the row is still as this node wrote it shows when it is
+    /// written. A run of a limited workflow does need one: its workflow is locked exclusively, and
+    /// then no run may be waited for.
     fn needs_no_lock(&self, key: i64) -> bool {
         let Some(known) = self.known.runs.get(&RunKey(key)) else { return false };
         let schedule = known.run.schedule.filter(|_| !known.is_limited);
         schedule.is_some_and(|schedule| self.known.schedules.contains_key(&schedule))
     }
 
-    /// Keeps what was locked. What others have written meanwhile is read after all.
+    /// Keeps what was locked. Rows that others have written meanwhile are read after all.
     pub(super) fn keep(
         mut self,
         link: &mut Link,
@@ -116,7 +118,7 @@ impl Settling {
         self.keep_unlocked(link, loaded)
     }
 
-    /// Runs whose locks are ours. `changed` are those that others have written.
+    /// Keeps the runs that are locked. `changed` collects those that others have written.
     fn keep_locked(
         &mut self,
         loaded: &mut Loaded,
@@ -137,7 +139,8 @@ impl Settling {
         Ok(())
     }
 
-    /// Runs that are protected by the locks of their schedules. Where a schedule is gone, there is none.
+    /// Keeps the runs that their schedule's lock protects. If the schedule is gone, the run is
+    /// locked itself.
     fn keep_unlocked(mut self, link: &mut Link, loaded: &mut Loaded) -> Result<(), Failure> {
         let mut alone = Vec::new();
         for key in std::mem::take(&mut self.unlocked) {

@@ -1,4 +1,4 @@
-//! What the connections of one node share. Nothing of it is needed: all of it can be read again.
+//! Caches that the connections of one node share. All of it can be read again.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -26,19 +26,19 @@ use crate::rules;
 use crate::stored::ms;
 use crate::view::CalendarView;
 
-/// Definitions that are kept in memory. They never change, so any number would be right.
+/// How many definitions are cached. They never change, so any number would be correct.
 const DEFINITIONS: usize = 1_000;
-/// Other nodes are called at most so often, in milliseconds.
+/// The least time between two [`Call::Look`] messages of this node, in milliseconds.
 const CALLED: i64 = 250;
-/// The channel that nodes call each other on.
+/// The channel on which nodes notify each other.
 pub(super) const CHANNEL: &str = "punctual";
 
-/// See the module.
+/// What the connections of one node share.
 pub(super) struct Shared {
     pub(super) clock: PostgresClock,
     pub(super) lease: SignedDuration,
     zones: Arc<Zones>,
-    /// The calendars' version, and what they make.
+    /// The version of the calendars, and the rules built from them.
     rules: RwLock<(String, Arc<Rules>)>,
     definitions: Mutex<HashMap<(WorkflowId, u32), Arc<Definition>>>,
     /// The schedules of attempts that this node was given.
@@ -48,9 +48,9 @@ pub(super) struct Shared {
     last_call: AtomicI64,
     pub(super) horizon: Horizon,
     pub(super) memory: Memory,
-    /// What drivers pass over.
+    /// What is set aside, as far as this node knows.
     passed_over: RwLock<Arc<HashSet<Wakeup>>>,
-    /// Whom the node can tell, and whom it tells of failures.
+    /// Whom the node can notify, and whom it notifies of failures.
     pub(super) setup: SharedSetup,
     schema: String,
 }
@@ -98,18 +98,18 @@ impl Shared {
         Arc::make_mut(&mut known).insert(what);
     }
 
-    /// As they were last seen.
+    /// The rules as they were last loaded.
     pub(super) fn rules(&self) -> Arc<Rules> {
         self.rules.read().unwrap_or_else(PoisonError::into_inner).1.clone()
     }
 
-    /// If they are of this version.
+    /// The rules, if they are of this version.
     pub(super) fn rules_of(&self, version: &str) -> Option<Arc<Rules>> {
         let known = self.rules.read().unwrap_or_else(PoisonError::into_inner);
         (known.0 == version).then(|| known.1.clone())
     }
 
-    /// Takes over calendars of another version.
+    /// Loads the rules of another version of the calendars.
     pub(super) fn reload(&self, version: String, found: &[Row]) -> Result<Arc<Rules>, Failure> {
         let calendars = calendars(found)?;
         let rules = Arc::new(rules::load(&calendars, self.zones.clone()));
@@ -142,7 +142,7 @@ impl Shared {
         known.insert((id, revision), definition);
     }
 
-    /// Remembers whose runs are attempted here, and forgets those that have ended.
+    /// Remembers the schedules of runs that are attempted here, and forgets those that have ended.
     pub(super) fn remember_attempts(&self, effects: &[Effect], reports: &[Report]) {
         let mut attempts = held(&self.attempts);
         for report in reports {
@@ -170,16 +170,16 @@ impl Shared {
         (schedules, unknown)
     }
 
-    /// The database's clock showed `theirs` between the reading `sent` and now. Where callers say what time it is, no
-    /// other clock counts.
+    /// Learns from an answer: the database's clock showed `theirs` between the reading `sent` and
+    /// now. If the caller's clock counts, this is ignored.
     pub(super) fn told_time(&self, sent: Option<Reading>, theirs: Timestamp) {
         if self.clock == PostgresClock::Database {
             self.offset.answered(sent, theirs);
         }
     }
 
-    /// The time to write for a caller: its own where callers say what time it is, else nothing, and the database's
-    /// clock counts.
+    /// The time to write for a caller: the caller's own if its clock counts, otherwise `None`, and
+    /// the database uses its clock.
     pub(super) fn given(&self, now: Timestamp) -> Option<i64> {
         match self.clock {
             PostgresClock::Caller => Some(ms(now)),
@@ -187,14 +187,14 @@ impl Shared {
         }
     }
 
-    /// What may have been written is not known.
+    /// After a commit with an unknown outcome, the horizon may be wrong: it is forgotten.
     pub(super) fn doubt(&self, failure: &Failure) {
         if let Failure::Unknown(_) = failure {
             self.horizon.forget();
         }
     }
 
-    /// Not too often.
+    /// Whether enough time has passed since the last [`Call::Look`] of this node.
     pub(super) fn may_call_look(&self, now: Timestamp) -> bool {
         let (now, last) = (now.as_millisecond(), self.last_call.load(Ordering::Relaxed));
         let may = now.saturating_sub(last) >= CALLED || now < last;
@@ -204,7 +204,7 @@ impl Shared {
         may
     }
 
-    /// Other nodes hear of it when the transaction is committed.
+    /// The statement that notifies other nodes. They get the message when the transaction commits.
     pub(super) fn ask_call(&self, call: Call, node: NodeId) -> Asked {
         let word = match call {
             Call::Look => "look",
@@ -215,7 +215,7 @@ impl Shared {
         Asked::new("SELECT pg_notify($1, $2)", vec![param(CHANNEL.to_owned()), param(message)])
     }
 
-    /// What another node of the same store has called.
+    /// Parses a message of another node of the same store.
     pub(super) fn heard(&self, message: &str, node: NodeId) -> Option<Call> {
         let mut parts = message.splitn(3, ' ');
         let (word, from, schema) = (parts.next()?, parts.next()?, parts.next()?);

@@ -1,4 +1,4 @@
-//! What the shared store keeps of a node that has just started: see [`Starting`].
+//! How the shared store keeps the [`Starting`] row of a node.
 
 use engine::RunKey;
 use engine::turn::Wakeup;
@@ -16,7 +16,7 @@ const KEEP: &str = "INSERT INTO meta (key, value) VALUES ($1, $2)
      ON CONFLICT (key) DO UPDATE SET value = excluded.value";
 const FIND: &str = "SELECT value FROM meta WHERE key = $1";
 const FORGET: &str = "DELETE FROM meta WHERE key = $1";
-/// What is due earliest of all kinds, the kinds as in `set_aside`.
+/// The earliest due wakeup of all kinds, with the kinds as in `set_aside`.
 const DUE: &str = "SELECT kind, id FROM (
        (SELECT wake_at AS due, 0::smallint AS kind, key AS id FROM open_runs
         WHERE wake_at <= $1 ORDER BY wake_at LIMIT 1)
@@ -30,7 +30,7 @@ const BEGIN: &str = "SELECT min(key) FROM (
        UNION ALL
        (SELECT min(key) FROM open_runs WHERE status = 0 AND key + 0 > $1)) r";
 
-/// Reads what is kept, and keeps what follows from it.
+/// Reads the row an earlier start left, and stores the row of the new start.
 pub(super) fn begin_start(link: &mut Link, name: &str) -> Result<Starting, Failure> {
     let starting = Starting::next(find(link, name)?.as_deref());
     keep(link, name, &starting)?;

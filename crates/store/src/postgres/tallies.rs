@@ -1,8 +1,8 @@
-//! Tallies: added to with each transaction, read by minute, and gone after some days.
+//! Tallies: each transaction adds to them; they are read by minute and removed after some days.
 //!
-//! Each connection has a slot of its own, named by the process that serves it: several transactions of a node side by
-//! side, or of many nodes, never wait for each other's row. Minutes that are over are added up in slot 0, so that a list
-//! of days is as long as there are minutes, however many connections there were.
+//! Each connection has a slot of its own, named by the server process: concurrent transactions, of
+//! one node or of many, never wait for each other's row. Past minutes are added up in slot 0, so
+//! that a list of days has one row for each minute and kind, however many connections there were.
 
 use deadpool_postgres::Client;
 use engine::turn::Writes;
@@ -33,10 +33,10 @@ const ADD_UP: &str = "WITH past AS (
        SELECT minute, 0, kind, sum(count) FROM past GROUP BY minute, kind
        ON CONFLICT (minute, slot, kind) DO UPDATE SET count = t.count + excluded.count)
      SELECT 1 FROM past";
-/// So long after a minute nobody writes about it any more: no transaction lasts that long.
+/// After this many minutes nobody writes to a minute any more: no transaction lasts that long.
 const OVER_MINUTES: i64 = 10;
 
-/// A row or two, however much was decided.
+/// The statement that adds a transaction's counts: a row or two, however much was decided.
 pub(super) fn ask_write(writes: &Writes) -> Option<Asked> {
     let rows: Vec<_> = tallied(writes).into_iter().collect();
     let kind = |kind: i64| i16::try_from(kind).unwrap_or(i16::MAX);
@@ -50,13 +50,13 @@ pub(super) fn ask_write(writes: &Writes) -> Option<Asked> {
     (!rows.is_empty()).then(|| Asked::new(WRITE, params()))
 }
 
-/// Its rows are those that went.
+/// The statement that removes old tallies. It returns a row for each.
 pub(super) fn ask_expire(now: i64, limit: usize) -> Asked {
     let before = now.div_euclid(60_000) - KEPT_MINUTES;
     Asked::new(EXPIRE, vec![param(before), param(many(limit))])
 }
 
-/// Its rows are those that went into sums.
+/// The statement that adds up past minutes. It returns a row for each tally it added.
 pub(super) fn ask_add_up(now: i64, limit: usize) -> Asked {
     let minute = now.div_euclid(60_000);
     let (from, before) = (minute - KEPT_MINUTES, minute - OVER_MINUTES);

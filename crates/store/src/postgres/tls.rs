@@ -1,4 +1,4 @@
-//! Encrypted connections: `sslmode` and `sslrootcert` of an address, as libpq means them.
+//! Encrypted connections: `sslmode` and `sslrootcert` of an address, as libpq defines them.
 
 use std::future::Future;
 use std::io;
@@ -22,7 +22,7 @@ use super::certificates::{Roots, Trust, Verifier};
 use super::connect::described;
 use crate::failure::Failure;
 
-/// What `sslmode` may be. Not `allow`, which would rather not be encrypted.
+/// The values of `sslmode`, except `allow`, which prefers not to encrypt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Disable,
@@ -39,14 +39,14 @@ struct Wanted {
     roots: Option<Roots>,
 }
 
-/// The configuration that an address describes, and how its connections are encrypted.
+/// The client configuration of an address, and how its connections are encrypted.
 pub(super) fn read(url: &str) -> Result<(Config, Tls), Failure> {
     let (url, wanted) = split(url)?;
     let mut config: Config = url.parse().map_err(|error| {
         let said = described(&error);
         Failure::Unavailable(format!("the address of the database cannot be read: {said}"))
     })?;
-    // Nobody can listen at a Unix socket: PostgreSQL does not encrypt there.
+    // Connections over a Unix socket cannot be intercepted, and PostgreSQL does not encrypt them.
     let is_local = config.get_hostaddrs().is_empty()
         && config.get_hosts().iter().all(|host| !matches!(host, Host::Tcp(_)));
     config.ssl_mode(match wanted.mode {
@@ -59,9 +59,9 @@ pub(super) fn read(url: &str) -> Result<(Config, Tls), Failure> {
     Ok((config, tls))
 }
 
-/// The address without what the client does not understand, and what that said.
+/// The address without the parameters that the client does not understand, and their meaning.
 fn split(url: &str) -> Result<(String, Wanted), Failure> {
-    // A password may have a question mark.
+    // The search begins after the password, which may contain a question mark.
     let host = url.find('@').unwrap_or(0);
     let (address, parameters) = match url[host..].find('?') {
         Some(at) => (&url[..host + at], &url[host + at + 1..]),
@@ -103,7 +103,8 @@ fn read_mode(text: &str) -> Result<Mode, Failure> {
 fn trust(wanted: &Wanted) -> Result<Trust, Failure> {
     let is_named = wanted.mode == Mode::VerifyFull;
     match (wanted.mode, &wanted.roots) {
-        // Anybody can have a certificate from a public authority, for some name.
+        // With public authorities the name must be checked: anybody can get a certificate from one,
+        // for some name.
         (mode, Some(Roots::System)) if mode != Mode::VerifyFull => {
             Err(refused("`sslrootcert=system` needs `sslmode=verify-full`"))
         }
@@ -112,7 +113,7 @@ fn trust(wanted: &Wanted) -> Result<Trust, Failure> {
             "`sslmode=verify-ca` and `sslmode=verify-full` need to know whom to trust: add \
              `sslrootcert=FILE` with the authority's certificate, or `sslrootcert=system`",
         )),
-        // Whoever names an authority wants it to be asked, also with `require`.
+        // An address that names an authority wants it checked, also with `require`.
         (_, Some(roots)) => match roots.read(is_named) {
             Ok(authorities) => Ok(Trust::Authorities(authorities)),
             Err(why) => Err(refused(&match roots {
@@ -144,7 +145,7 @@ impl Tls {
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(Verifier { trust, algorithms }))
             .with_no_client_auth();
-        // Asked for by servers that are spoken to without the question whether they encrypt.
+        // Servers require ALPN if TLS begins without asking first.
         config.alpn_protocols = vec![b"postgresql".to_vec()];
         Ok(Tls { config: Arc::new(config), is_named })
     }
@@ -158,7 +159,7 @@ impl MakeTlsConnect<Socket> for Tls {
     fn make_tls_connect(&mut self, host: &str) -> io::Result<Handshake> {
         let name = match ServerName::try_from(host.to_owned()) {
             Ok(name) => name,
-            // A Unix socket has no name, and one that is not asked for may be anything.
+            // A Unix socket has no name, and a name that is not verified may be anything.
             Err(_) if !self.is_named || host.is_empty() => {
                 ServerName::from(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
             }
@@ -168,7 +169,7 @@ impl MakeTlsConnect<Socket> for Tls {
     }
 }
 
-/// One connection on its way.
+/// The TLS handshake of one connection.
 pub(super) struct Handshake {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
@@ -188,11 +189,11 @@ impl TlsConnect<Socket> for Handshake {
     }
 }
 
-/// With what to do about it.
+/// The error with what a person can do about it.
 fn explained(error: io::Error, host: &str) -> io::Error {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let said = match inner {
-        // The signature is bad if an authority has the name of the right one, and is another.
+        // The signature is bad if a different authority has the same name as the right one.
         Some(rustls::Error::InvalidCertificate(
             CertificateError::UnknownIssuer | CertificateError::BadSignature,
         )) => {

@@ -1,7 +1,7 @@
-//! The engine's questions about topics and handlers.
+//! The engine's lookups of topics and handlers.
 //!
-//! Topics are the last in the order of locks. From the first one on nothing is waited for: a run, a workflow or another
-//! topic that is not free is noted, and the transaction begins anew with it.
+//! Topics come last in the lock order. Once one is locked, nothing is waited for: a run, a workflow
+//! or another topic that is not free is noted, and the transaction begins anew with it.
 
 use engine::handlers::Handler;
 use engine::run::{Part, Run};
@@ -40,13 +40,13 @@ const WAITS: &str = "SELECT run, step, item FROM waits
      ORDER BY run + 0, step + 0, item + 0 LIMIT $5";
 
 impl PgBook<'_> {
-    /// Takes the lock of a topic, after those of the workflows that hear of it. Whether it is there.
+    /// Locks a topic, after the workflows that subscribe to it. Returns whether the topic exists.
     fn take_topic(&mut self, id: TopicId) -> Result<bool, Failure> {
         if self.loaded.topics.topics.contains_key(&id) {
             return Ok(true);
         }
         if self.needs.topics.contains(&id.0) {
-            // It was waited for at the beginning.
+            // The transaction tried to lock it at its beginning, and it was not there.
             return Ok(false);
         }
         let hearing = topic_load::hearing(self.link, vec![id.0])?;
@@ -63,7 +63,7 @@ impl PgBook<'_> {
         Err(self.begin_anew("a topic is in use"))
     }
 
-    /// A run with its lock, and its schedule's.
+    /// Loads a run and locks it with its schedule.
     pub(super) fn locked_run(&mut self, key: RunKey) -> Result<Option<Box<Run>>, Failure> {
         if !self.loaded.has_run(key) {
             self.take_runs(vec![key.0])?;
@@ -135,7 +135,7 @@ impl PgBook<'_> {
             for topic in unlocked {
                 self.take_topic(topic)?;
             }
-            // Now that nobody else changes them.
+            // Read again, now that no other transaction can change them.
             topic_load::reserved(self.link, &mut self.loaded.topics, run)?;
             fates = found(self);
         }
@@ -147,7 +147,8 @@ impl PgBook<'_> {
         found.first().map(topic_rows::event).transpose()
     }
 
-    /// With the topic's lock: whoever begins to wait for an event is seen by those who publish after it.
+    /// Locks the topic, so that a run that begins to wait for an event is seen by everyone who
+    /// publishes later.
     pub(super) fn oldest_events(
         &mut self,
         topic: TopicId,
@@ -174,7 +175,8 @@ impl PgBook<'_> {
         Ok(self.loaded.topics.subscribers.get(&topic).cloned().unwrap_or_default())
     }
 
-    /// What waits for a topic. Its runs are locked, unless it is only asked whether there are any.
+    /// The parts that wait for a topic. Their runs are locked, unless the caller only asks whether
+    /// there are any.
     pub(super) fn waiting_parts(
         &mut self,
         topic: TopicId,

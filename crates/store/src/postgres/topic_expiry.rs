@@ -1,4 +1,4 @@
-//! Events that are done with go after a while, and what others still need of runs stays.
+//! Removes finished events after a while, and finds the runs that something still refers to.
 
 use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::Row;
@@ -11,8 +11,8 @@ use super::rows::get;
 use crate::failure::Failure;
 use crate::stored::milliseconds;
 
-/// Of these runs, those that something refers to which goes on: an event that is reserved, a handler that will go on
-/// with it, a workflow that waits for it.
+/// Those of these runs that something open refers to: a reserved event, a handler that will resume
+/// them, a workflow that waits for them.
 const NEEDED: &str = "SELECT u.key FROM unnest($1::bigint[]) AS u (key)
      WHERE EXISTS (SELECT 1 FROM events WHERE run = u.key AND state = 1)
         OR EXISTS (SELECT 1 FROM handlers WHERE resumes = u.key)
@@ -20,15 +20,15 @@ const NEEDED: &str = "SELECT u.key FROM unnest($1::bigint[]) AS u (key)
         OR EXISTS (SELECT 1 FROM workflows WHERE paused_by = u.key)
         OR EXISTS (SELECT 1 FROM workflows WHERE handling = u.key)";
 const PLACE: &str = "SELECT value FROM meta WHERE key = 'expired_topic'";
-/// Topics, and before when what is done with goes; those with nothing to go are passed over.
+/// Topics, each with the instant before which finished events expire, and whether it has any.
 const WITH_OLD: &str = "SELECT t.id, t.before, EXISTS (SELECT 1 FROM events
          WHERE topic + 0 = t.id AND state > 1 AND updated_at < t.before)
      FROM (SELECT t.id, coalesce($2 - w.retention, $3) AS before FROM topics t
            LEFT JOIN workflows w ON w.id = t.workflow
            WHERE t.id > $1 ORDER BY t.id LIMIT $4) t ORDER BY t.id";
-/// One that somebody is publishing to has its turn another time.
+/// Skips a topic that somebody is publishing to; it is processed another time.
 const LOCK: &str = "SELECT id FROM topics WHERE id = ANY($1) ORDER BY id FOR UPDATE SKIP LOCKED";
-/// What is done with for longest.
+/// The events that finished first.
 const OLD: &str =
     "SELECT u.id, e.key, e.state FROM unnest($1::bigint[], $2::bigint[]) AS u (id, before)
      CROSS JOIN LATERAL (SELECT key, state FROM events
@@ -39,7 +39,7 @@ const UNCOUNT: &str = "UPDATE topics t SET consumed = t.consumed - u.consumed,
      FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u (id, consumed, skipped)
      WHERE t.id = u.id";
 
-/// Those of these runs that nothing refers to which goes on.
+/// Those of these runs that nothing open refers to.
 pub(super) fn not_needed(link: &mut Link, mut runs: Vec<i64>) -> Result<Vec<i64>, Failure> {
     if runs.is_empty() {
         return Ok(runs);
@@ -51,9 +51,10 @@ pub(super) fn not_needed(link: &mut Link, mut runs: Vec<i64>) -> Result<Vec<i64>
 }
 
 impl Core {
-    /// Events that were done with longer ago than `keep`, or than as their workflow says. Some topics in each go,
-    /// going on where it stopped, in a transaction of its own: whoever publishes to one of them waits for no more
-    /// than that. How many went, and whether there may be more.
+    /// Removes events that finished longer ago than `keep`, or than their workflow's retention.
+    /// Each pass handles some topics and goes on where the last one stopped, in a transaction of
+    /// its own: whoever publishes to one of them waits no longer than that. Returns how many events
+    /// were removed, and whether there may be more.
     pub(super) fn expire_events(
         &mut self,
         now: Timestamp,
@@ -86,7 +87,8 @@ impl Core {
     }
 }
 
-/// Removes at most so many; and behind which topic it stopped, if it did.
+/// Removes at most `limit` events. Returns how many, and the topic after which it stopped, if it
+/// did.
 fn expire(link: &mut Link, topics: &[Row], limit: usize) -> Result<(usize, Option<i64>), Failure> {
     let (mut ids, mut befores) = (Vec::new(), Vec::new());
     for row in topics {
@@ -125,7 +127,7 @@ fn expire(link: &mut Link, topics: &[Row], limit: usize) -> Result<(usize, Optio
         Asked::new("DELETE FROM messages WHERE event = ANY($1)", vec![param(keys)]),
         Asked::new(UNCOUNT, vec![param(of), param(consumed), param(skipped)]),
     ])?;
-    // The first of which there may be more.
+    // The first topic that may have more.
     let full = old.chunk_by(of_one).find(|some| some.len() >= each).map(|some| some[0].0 - 1);
     Ok((old.len(), full))
 }

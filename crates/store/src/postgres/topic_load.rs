@@ -1,5 +1,5 @@
-//! What a transaction loads of topics and handlers, in bulk. The lock of a workflow is that of its handlers; the lock
-//! of a topic is that of its events, and of what waits for them.
+//! The queries by which a transaction loads topics and handlers in bulk. A workflow's lock covers
+//! its handlers; a topic's lock covers its events and the waits for them.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use super::rows::{get, small};
 use super::topic_rows::{self, FATE_COLUMNS};
 use crate::failure::Failure;
 
-/// So many parts that wait for a topic are loaded with it.
+/// How many parts that wait for a topic are loaded with it.
 pub(super) const WAITING: usize = 1_000;
 
-/// The topics of some workflows, and others.
+/// The topics of these workflows, and some others.
 macro_rules! these {
     () => {
         "(ARRAY(SELECT topic FROM subscriptions WHERE workflow = ANY($1)
@@ -47,7 +47,7 @@ const TOPICS: &str = locked_topics!("");
 const FREE_TOPICS: &str = locked_topics!(" SKIP LOCKED");
 const SUBSCRIBERS: &str =
     concat!("SELECT topic, workflow, handler FROM subscriptions WHERE topic = ANY", these!());
-/// One more than are kept.
+/// Reads one more than [`WAITING`], which shows that there are more.
 const WAITS: &str = concat!(
     "SELECT c.topic, c.run, c.step, c.item FROM unnest",
     these!(),
@@ -58,15 +58,15 @@ const HANDLERS: &str =
     concat!("SELECT ", of_handler!(), " FROM handlers h WHERE h.workflow = ANY($1)");
 const RESERVED: &str =
     concat!("SELECT ", of_fate!(), " FROM events e WHERE e.run = ANY($1) AND e.state = 1");
-/// One by one by its id, whatever the planner believes: of a young table it believes that reading all events of the
-/// topic costs less.
+/// Finds each event by its message id, whatever the planner estimates: on a young table it would
+/// rather read all events of the topic.
 const FATES: &str = concat!(
     "SELECT ",
     of_fate!(),
     ", u.id FROM unnest($2::text[]) AS u (id)
      CROSS JOIN LATERAL (SELECT * FROM events WHERE topic = $1 AND message_id = u.id OFFSET 0) e"
 );
-/// Without a lock: what has changed when its workflow is locked is not due any more.
+/// Without a lock. Once the workflow is locked, it is checked again that the handler is due.
 const DUE_HANDLERS: &str = "SELECT id, workflow FROM handlers WHERE due <= $1 AND due >= $3
      ORDER BY due, id + 0 LIMIT $2";
 const HEARING: &str = "SELECT workflow, handler FROM subscriptions WHERE topic = ANY($1)";
@@ -74,31 +74,32 @@ const WAITING_RUNS: &str = "SELECT c.run FROM unnest($1::bigint[]) AS t (id)
      CROSS JOIN LATERAL (SELECT run FROM waits WHERE topic = t.id
        ORDER BY run + 0, step + 0, item + 0 LIMIT 1000) c";
 
-/// What has been loaded.
+/// The topics and handlers that were loaded.
 #[derive(Default)]
 pub(super) struct LoadedTopics {
-    /// What is passed over if it cannot be read.
+    /// Set-aside handlers: skipped if they cannot be read.
     pub(super) set_aside: Arc<HashSet<Wakeup>>,
-    /// Topics whose lock is ours.
+    /// Topics that this transaction has locked.
     pub(super) topics: ById<TopicId, Topic>,
-    /// The same, by workflow and name.
+    /// The same topics, by workflow and name.
     named: HashMap<(Option<WorkflowId>, String), TopicId>,
-    /// Who hears of these, in order.
+    /// The subscribers of these topics, in order.
     pub(super) subscribers: ById<TopicId, Vec<Subscriber>>,
-    /// What waits for these, the oldest run first: all of it, or the first and one more.
+    /// The parts that wait for these topics, oldest run first: all of them, or the first ones and
+    /// one more.
     pub(super) waits: ById<TopicId, Vec<(RunKey, Part)>>,
-    /// What runs have reserved.
+    /// The events that runs have reserved.
     pub(super) reserved: ById<RunKey, Vec<Fate>>,
-    /// What has become of the events that a command publishes.
+    /// The fates of the events that a command publishes.
     pub(super) fates: Option<(TopicId, HashMap<String, Fate>)>,
-    /// Handlers whose workflows' locks are ours.
+    /// Handlers whose workflows this transaction has locked.
     pub(super) handlers: ById<HandlerId, Handler>,
-    /// All of a workflow, by id.
+    /// All handlers of a workflow, by id.
     pub(super) handlers_of: ById<WorkflowId, Vec<HandlerId>>,
 }
 
 impl LoadedTopics {
-    /// The topic of this name, if its lock is ours.
+    /// The topic of this name, if it is locked.
     pub(super) fn named(&self, workflow: Option<WorkflowId>, name: &str) -> Option<TopicId> {
         self.named.get(&(workflow, name.to_owned())).copied()
     }
@@ -140,7 +141,7 @@ impl LoadedTopics {
         Ok(())
     }
 
-    /// Topics with their locks, who hears of them, and what waits for them.
+    /// Keeps topics that are locked, with their subscribers and waits.
     fn keep_topics(
         &mut self,
         topics: &[Row],
@@ -174,14 +175,14 @@ impl LoadedTopics {
     }
 }
 
-/// What is loaded in one go, after the workflows' locks.
+/// What is loaded in one round trip, after the workflows are locked.
 #[derive(Default)]
 pub(super) struct Around {
-    /// The handlers of these, and their topics.
+    /// Their handlers and topics are loaded.
     pub(super) workflows: Vec<i64>,
     /// Other topics.
     pub(super) topics: Vec<i64>,
-    /// What these have reserved.
+    /// The events that these runs have reserved are loaded.
     pub(super) runs: Vec<i64>,
 }
 
@@ -190,7 +191,7 @@ impl Around {
         self.workflows.is_empty() && self.topics.is_empty() && self.runs.is_empty()
     }
 
-    /// Waits for the topics.
+    /// The queries. They wait for the topics' locks.
     pub(super) fn ask(&self) -> Vec<Asked> {
         let these = || vec![param(self.workflows.clone()), param(self.topics.clone())];
         vec![
@@ -216,7 +217,7 @@ impl Around {
     }
 }
 
-/// A topic, if it is free.
+/// Loads and locks a topic if it is free. Returns whether it was.
 pub(super) fn free_topic(
     link: &mut Link,
     loaded: &mut LoadedTopics,
@@ -232,7 +233,7 @@ pub(super) fn free_topic(
     Ok(!found[0].is_empty())
 }
 
-/// Handlers of workflows whose locks are ours.
+/// Loads the handlers of a workflow that is locked.
 pub(super) fn handlers(
     link: &mut Link,
     loaded: &mut LoadedTopics,
@@ -251,7 +252,7 @@ pub(super) fn reserved(
     loaded.keep_reserved(&[run.0], &found)
 }
 
-/// What has become of the events with these message ids is asked for.
+/// The query for the fates of the events with these message ids.
 pub(super) fn ask_fates(topic: TopicId, message_ids: &[String]) -> Asked {
     let storable = message_ids.iter().filter(|id| is_storable(id)).cloned();
     Asked::new(FATES, vec![param(topic.0), param(storable.collect::<Vec<String>>())])
@@ -262,19 +263,19 @@ pub(super) fn fates(found: &[Row]) -> Result<HashMap<String, Fate>, Failure> {
     found.iter().map(fate).collect()
 }
 
-/// Handlers that are due are asked for: which, and of which workflow.
+/// The query for due handlers and their workflows.
 pub(super) fn ask_due_handlers(now: i64, limit: i64, low: i64) -> Asked {
     Asked::new(DUE_HANDLERS, vec![param(now), param(limit), param(low)])
 }
 
-/// Who is to be locked before these topics.
+/// What must be locked before these topics.
 #[derive(Default)]
 pub(super) struct Hearing {
-    /// Workflows with a consumer.
+    /// Workflows with a consumer of one of the topics.
     pub(super) consuming: BTreeSet<i64>,
-    /// Workflows with a trigger.
+    /// Workflows with a trigger on one of the topics.
     pub(super) triggered: BTreeSet<i64>,
-    /// Runs with a step that waits.
+    /// Runs with a step that waits for one of the topics.
     pub(super) runs: BTreeSet<i64>,
 }
 

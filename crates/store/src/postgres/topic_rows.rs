@@ -1,4 +1,4 @@
-//! Between rows and what the engine knows of topics, their events, and who works on them.
+//! Conversion of rows of topics, events, handlers and mutations into the engine's types.
 
 use engine::handlers::{Cause, Handler, Mutation, MutationStatus};
 use engine::run::Ending;
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 
 type Read<T> = Result<T, Failure>;
 
-/// One of a fixed set, if there is one.
+/// A member of a fixed set; `None` for NULL.
 fn maybe_coded<T: Copy>(row: &Row, column: usize, all: &[T]) -> Read<Option<T>> {
     match get::<Option<i16>>(row, column)? {
         None => Ok(None),
@@ -107,10 +107,10 @@ pub(super) fn handler(row: &Row) -> Read<Handler> {
     })
 }
 
-/// The handler that stands for a workflow's triggers.
+/// The handler id that stands for a workflow's triggers.
 const TRIGGERS: i64 = 0;
 
-/// Of the columns `workflow` and `handler`, which are these.
+/// A subscriber, from the columns `workflow` and `handler` at these indexes.
 pub(super) fn subscriber(row: &Row, [workflow, handler]: [usize; 2]) -> Read<Subscriber> {
     let workflow = WorkflowId(get(row, workflow)?);
     Ok(match get(row, handler)? {
@@ -119,7 +119,7 @@ pub(super) fn subscriber(row: &Row, [workflow, handler]: [usize; 2]) -> Read<Sub
     })
 }
 
-/// A subscriber's workflow and handler, as they are stored.
+/// The stored workflow and handler ids of a subscriber.
 pub(super) fn stored_subscriber(subscriber: Subscriber) -> (i64, i64) {
     match subscriber {
         Subscriber::Consumer(workflow, handler) => (workflow.0, handler.0),

@@ -1,4 +1,4 @@
-//! Topics, events, producers, consumers and mutations, as they are seen.
+//! Views of topics, events, producers, consumers and mutations.
 
 use deadpool_postgres::Client;
 use engine::topics::EventState;
@@ -17,7 +17,7 @@ use crate::topic_view::{
 };
 use crate::view::{self, Cursor, Page, Total};
 
-/// What a run is called, in columns beside others.
+/// The columns that make a run's id, joined to another row.
 macro_rules! of_run_id {
     () => {
         "r.key, r.schedule, r.uuid, r.n, r.retry"
@@ -36,7 +36,7 @@ fn run_id(row: &Row, first: usize) -> Result<RunId, Failure> {
     rows::run_id(row, schedule, [first + 2, first + 3, first + 4])
 }
 
-/// Nothing at all.
+/// An empty page.
 fn nothing<T>() -> Page<T> {
     Page { items: Vec::new(), total: Total::Exact(0), next: None }
 }
@@ -124,13 +124,13 @@ pub(super) async fn events(client: &Client, query: EventQuery) -> Result<Page<Ev
     let items = found.iter().map(read_event).collect::<Result<Vec<_>, _>>()?;
     let cursor = |view: &EventView| event_cursor(&view.event);
     let page = view::page(items, query.limit, query.after.is_none(), cursor);
-    // They are counted already.
+    // The topic's row counts its events by state.
     let total = states.iter().map(|state| counts.of(*state)).sum();
     Ok(Page { total: Total::Exact(total), ..page })
 }
 
-/// The first events of each state after a page's cursor, and of these the first of all: however many there are
-/// beyond them, none of those is looked at.
+/// Reads the first events of each state after the cursor, and takes the first of all. Events beyond
+/// them are not read, however many there are.
 fn page_sql(query: &EventQuery, states: &[EventState]) -> String {
     let (than, order) = if query.oldest_first { (">", "ASC") } else { ("<", "DESC") };
     let of_state = |state: &EventState| {

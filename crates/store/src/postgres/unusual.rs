@@ -1,4 +1,4 @@
-//! Occurrences that did not run, of all schedules.
+//! The list of occurrences that did not run, of all schedules.
 
 use deadpool_postgres::Client;
 use engine::ledger::Outcome;
@@ -11,12 +11,13 @@ use crate::failure::Failure;
 use crate::stored::ms;
 use crate::view::{self, Page, UnusualQuery, UnusualRow};
 
-/// Those of each outcome are read in the order of one index, no further than the page.
+/// Reads each outcome in the order of one index, no further than the page.
 pub(super) async fn unusual(
     client: &Client,
     query: UnusualQuery,
 ) -> Result<Page<UnusualRow>, Failure> {
-    // Written out, for the planner to see it, and rounded, for statements to be few.
+    // The limit is written into the SQL, so that the planner sees it, and rounded up, so that there
+    // are few distinct statements.
     let limit = query.limit.saturating_add(1).checked_next_power_of_two().unwrap_or(query.limit);
     let of_outcome = |outcome: Outcome| {
         format!(

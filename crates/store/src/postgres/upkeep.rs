@@ -1,4 +1,4 @@
-//! Calendars, the zone database's release, and copies.
+//! Calendars, the release of the zone database, and backups.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub(super) async fn calendar_users(
     Ok((count, names.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?))
 }
 
-/// The database has tools for that, which also know its roles and settings.
+/// Refused: PostgreSQL has tools for this, which also handle its roles and settings.
 pub(super) async fn backup(schema: String, to: PathBuf) -> Result<u64, Failure> {
     Err(Failure::Refused(Refused::Conflict(format!(
         "A store in PostgreSQL is copied with PostgreSQL's own tools: \
@@ -50,7 +50,8 @@ pub(super) async fn backup(schema: String, to: PathBuf) -> Result<u64, Failure> 
     ))))
 }
 
-/// Begins a transaction in which nobody else decides: the rules and the calendars that they are made of.
+/// Begins a transaction while no other one may decide. Returns the rules, and the calendars they
+/// are built from.
 fn open_alone(
     link: &mut Link,
     shared: &Shared,
@@ -72,7 +73,7 @@ fn open_alone(
     Ok((rules, shared::calendars(&found[2])?))
 }
 
-/// Commits the change with a new version of the rules; what else was asked for.
+/// Commits the change with a new version of the rules, and returns the answers to `asked`.
 fn close(
     link: &mut Link,
     shared: &Shared,
@@ -104,7 +105,8 @@ impl Core {
             let rules = rules::changed(&before, &calendars, &Change::Put(id))?;
             let put = "INSERT INTO calendars (id, spec) VALUES ($1, $2)
                        ON CONFLICT (id) DO UPDATE SET spec = excluded.spec";
-            // Composed calendars change with their parts: all schedules with a calendar are looked at.
+            // Composed calendars change with their parts, so every schedule with a calendar is
+            // outdated.
             let outdated = "INSERT INTO outdated SELECT id FROM schedules
                             WHERE calendar IS NOT NULL ORDER BY id ON CONFLICT DO NOTHING";
             let using = "SELECT id FROM schedules WHERE calendar IS NOT NULL ORDER BY id";
@@ -162,7 +164,7 @@ impl Core {
             let found = link.begin(vec![Asked::new(known, vec![])])?;
             let known: Option<String> = found[0].first().map(|row| get(row, 0)).transpose()?;
             let is_known = known.as_deref() == Some(zones);
-            // Of a new store nothing was computed with another zone database yet.
+            // On a new store nothing was computed with another zone database yet.
             let sql = match is_known || known.is_none() {
                 true => {
                     "SELECT schedule FROM outdated WHERE schedule > $1 ORDER BY schedule LIMIT $2"

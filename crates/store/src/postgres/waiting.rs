@@ -1,11 +1,11 @@
-//! A thread that waits for answers, but not for ever.
+//! Waits for a future on a thread, but gives up when nothing happens for too long.
 
 use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-/// Rung when there is something new.
+/// Wakes the waiting thread when the future can make progress.
 #[derive(Default)]
 struct Bell {
     is_rung: Mutex<bool>,
@@ -29,8 +29,8 @@ impl Wake for Bell {
     }
 }
 
-/// Waits on this thread until the future is done. Nothing if it has heard nothing new for as long as `silence`. It needs
-/// no timer of a runtime, which may end before the thread does.
+/// Waits on this thread until the future is done; `None` if the future was not woken for as long as
+/// `silence`. It needs no timer of a runtime, which may end before the thread does.
 pub(super) fn wait_for<T>(future: impl Future<Output = T>, silence: Duration) -> Option<T> {
     let bell = Arc::new(Bell::default());
     let waker = Waker::from(bell.clone());

@@ -1,4 +1,4 @@
-//! What waits for people and for workers, and what deadlines have brought about, as it is seen.
+//! Views of approvals, queues and alerts.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -29,7 +29,7 @@ pub(super) async fn approvals(
     let (run, step) = view::part(query.after.as_ref());
     let step = i32::try_from(step).unwrap_or(i32::MAX);
     let limit = many(query.limit.saturating_add(1));
-    // Nobody has a name that the database cannot hold.
+    // A name with NUL cannot be stored, so it matches nobody.
     let storable = |name: String| if is_storable(&name) { name } else { String::new() };
     let assignees: Vec<String> = query.assignees.into_iter().map(storable).collect();
     let found = ask(client, APPROVALS, &[&run, &step, &limit, &assignees]).await?;
@@ -41,7 +41,7 @@ pub(super) async fn approvals(
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(unknown) => unknown.insert(if_readable(definition(client, of).await)?),
         };
-        // What cannot be read is left out below: nobody could decide it.
+        // An approval that cannot be read is left out below: nobody could decide it.
         let asked = definition.as_ref().map(|definition| asked(row, definition)).transpose();
         let asked = if_readable(asked)?.flatten();
         items.push(((RunKey(get(row, 0)?), small(row, 1)?), asked));
@@ -134,7 +134,7 @@ fn alert(
     })
 }
 
-/// What runs are called, of those that are still there.
+/// The ids of these runs, without those that are gone.
 async fn run_ids(client: &Client, keys: Vec<i64>) -> Result<HashMap<i64, RunId>, Failure> {
     let sql = "SELECT key, schedule, uuid, n, retry FROM runs WHERE key = ANY($1)";
     let found = ask(client, sql, &[&keys]).await?;

@@ -1,4 +1,4 @@
-//! Threads that make transactions, each on a connection of its own.
+//! Threads that run transactions, each on a connection of its own.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,14 +31,14 @@ impl Workers {
         Ok(Workers { jobs })
     }
 
-    /// The answer comes when the work is done, which includes its commit.
+    /// Runs `work` on one of the threads. The answer comes when it is done, including its commit.
     pub(super) fn ask<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Core) -> Result<T, Failure> + Send + 'static,
     ) -> BoxFuture<'static, Result<T, Failure>> {
         let (answer, answered) = futures_channel::oneshot::channel();
         let job: Job = Box::new(move |core| {
-            // Whoever asked may be gone: it is done all the same.
+            // The caller may be gone; the work is done all the same.
             let _ = answer.send(guarded(|| work(core)));
         });
         let sent = self.jobs.send(job).is_ok();

@@ -1,4 +1,4 @@
-//! Workflows, nodes and figures, as they are seen.
+//! Views of workflows, nodes and figures.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use crate::view::{
     self, Cursor, NodeView, PAUSED_SHOWN, Page, Stats, Total, WorkflowQuery, WorkflowView,
 };
 
-/// Due wakeups are counted up to here: beyond it, "many" is enough.
+/// Due wakeups are counted up to this many: beyond it, "many" is enough.
 const DUE_COUNTED: i64 = 100_000;
 
-/// Workflows with one revision each: this one, or the live one, or the newest.
+/// Workflows with one revision each: the given one, or the live one, or the newest.
 macro_rules! views {
     ($from:literal) => {
         concat!(
@@ -53,7 +53,7 @@ const PAGE: &str = concat!(
 const BY_ID: &str = concat!(views!("workflows"), "WHERE w.id = $2");
 const BY_NAME: &str = concat!(views!("workflows"), "WHERE w.name = $2");
 
-/// Where a row has the name of its workflow.
+/// The index of the column with the workflow's name.
 const NAME_COLUMN: usize = 1;
 
 fn read_view(row: &Row) -> Result<WorkflowView, Failure> {
@@ -79,13 +79,13 @@ pub(super) async fn workflows(
     if !is_storable(&search) {
         return Ok(Page { items: Vec::new(), total: Total::Exact(0), next: None });
     }
-    // No workflow has no name.
+    // The empty name hides nothing: every workflow has a name.
     let hidden = if query.hides_system { NAME } else { "" };
     let found = ask(client, PAGE, &[&None::<i32>, &after, &limit, &search, &hidden]).await?;
     let has_more = found.len() > query.limit;
     let page = &found[..found.len().min(query.limit)];
     let mut items = Vec::with_capacity(page.len());
-    // One that cannot be read, or whose definition cannot, is left out.
+    // A workflow that cannot be read, or whose definition cannot, is left out.
     for row in page {
         items.extend(if_readable(read_view(row))?);
     }
@@ -95,7 +95,7 @@ pub(super) async fn workflows(
 }
 
 async fn count(client: &Client, search: &str, hidden: &str) -> Result<u64, Failure> {
-    // Every name begins with nothing.
+    // An empty search is found in every name.
     let sql = "SELECT count(*) FROM workflows WHERE strpos(name, $1) > 0 AND name <> $2";
     let found = ask(client, sql, &[&search, &hidden]).await?;
     found.first().map_or(Ok(0), |row| rows::natural(row, 0))
@@ -150,7 +150,7 @@ pub(super) async fn nodes(client: &Client) -> Result<Vec<NodeView>, Failure> {
     ask(client, sql, &[]).await?.iter().map(read).collect()
 }
 
-/// What is due and how much of it; a node whose lease has run out is due as well.
+/// How many wakeups are due, and the earliest. A node whose lease has run out is due as well.
 const WAKEUPS: &str = "SELECT
     (SELECT count(*) FROM (
        (SELECT 1 FROM progress WHERE wake_at <= $1 ORDER BY wake_at LIMIT $2)

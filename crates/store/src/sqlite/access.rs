@@ -185,7 +185,7 @@ impl Core {
         Ok(())
     }
 
-    /// How many went, and whether there may be more.
+    /// Removes old audit rows and ended sign-ins. Returns how many, and whether there may be more.
     pub(super) fn expire_access(&self, now: i64, limit: usize) -> Result<(usize, bool), Failure> {
         let audit = "DELETE FROM audit WHERE key IN (SELECT key FROM audit INDEXED BY audit_by_time
                      WHERE at < ?1 ORDER BY at LIMIT ?2)";

@@ -54,14 +54,14 @@ pub(super) fn apply(
     overrides(connection, writes)?;
     for node in &writes.nodes_gone {
         connection.prepare_cached("DELETE FROM nodes WHERE id = ?1")?.execute([node.0])?;
-        // Only what is due is looked through: each of its wakeups has come.
+        // Only due wakeups are searched: those of a gone node are all due.
         let sql = "DELETE FROM wakeups WHERE due <= ?1 AND kind = ?2 AND id = ?3";
         connection.prepare_cached(sql)?.execute([ms(now), WAKE_NODE, node.0])?;
     }
     Ok(())
 }
 
-/// The statements of a fire, looked up once for all that is written.
+/// The statements that every occurrence uses, prepared once for the whole turn.
 pub(super) struct Pen<'c> {
     pub(super) connection: &'c Connection,
     update_progress: CachedStatement<'c>,
@@ -86,7 +86,7 @@ impl<'c> Pen<'c> {
         })
     }
 
-    /// Moves a wakeup.
+    /// Moves a wakeup from its old time to its new one.
     pub(super) fn wake(
         &mut self,
         kind: i64,
@@ -147,14 +147,15 @@ fn schedule(pen: &mut Pen<'_>, write: &ScheduleWrite, counts: &mut Counts) -> Re
     Ok(())
 }
 
-/// Writes how far it has come, and its status, over what is there.
+/// Overwrites a schedule's progress and status.
 pub(super) fn rewrite_schedule(connection: &Connection, to: &Schedule) -> Result<(), Failure> {
     update_status(connection, to)?;
     let mut statement = connection.prepare_cached(UPDATE_PROGRESS)?;
     write_progress(&mut statement, to)
 }
 
-/// Ids are not given again, even when all that had them is gone.
+/// Remembers the greatest id that was given, so that it is not given again even when every row that
+/// had it is gone.
 pub(super) fn remember_greatest(
     connection: &Connection,
     key: &str,
@@ -263,7 +264,7 @@ fn write_progress(statement: &mut Statement<'_>, schedule: &Schedule) -> Result<
 }
 
 fn ledger(connection: &Connection, writes: &Writes) -> Result<(), Failure> {
-    // A later word on the same occurrence keeps the run that was created for it.
+    // A later write of the same occurrence keeps the run that was created for it.
     let sql = "INSERT INTO ledger
                (schedule, n, count, nominal, last_nominal, effective, decided_at, outcome, reason, run)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
@@ -289,7 +290,7 @@ fn ledger(connection: &Connection, writes: &Writes) -> Result<(), Failure> {
 }
 
 fn workflow(connection: &Connection, workflow: &Workflow) -> Result<(), Failure> {
-    // In place of the row with the same id: one with the same name alone is another workflow.
+    // Upserts by id, not by name: a workflow with the same name may be another workflow.
     let sql = "INSERT INTO workflows
                (id, name, status, paused, newest, live, concurrency, active, retention,
                 created_at, updated_at, paused_reason, paused_by, handling, incident)
@@ -356,7 +357,7 @@ fn overrides(connection: &Connection, writes: &Writes) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Changes of how many schedules there are.
+/// Changes to the counts of schedules.
 #[derive(Default)]
 struct Counts {
     by_workflow: HashMap<(WorkflowId, Status), i64>,
@@ -365,7 +366,7 @@ struct Counts {
 
 impl Counts {
     fn add(&mut self, schedule: &Schedule, status: Status, change: i64) {
-        // Workflow 0 stands for all of them.
+        // Workflow 0 counts the schedules of all workflows.
         for workflow in [schedule.workflow, WorkflowId(0)] {
             *self.by_workflow.entry((workflow, status)).or_default() += change;
         }

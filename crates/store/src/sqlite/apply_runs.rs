@@ -1,4 +1,4 @@
-//! The runs of what a turn decided, their steps, and what waits for workers and people because of them.
+//! Writes the runs that a turn decided, with their steps, queue entries, approvals and alerts.
 
 use engine::RunId;
 use engine::run::{Position, Queueing, Run, RunStatus, StepStatus, TriggeredBy};
@@ -91,7 +91,7 @@ fn update_run(statement: &mut Statement<'_>, run: &Run) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The nodes that perform something, with a comma before and after each.
+/// The nodes that perform attempts of the run, with a comma before and after each.
 pub(super) fn owners(position: &Position) -> Option<String> {
     use std::fmt::Write as _;
     let mut text = String::new();
@@ -102,7 +102,7 @@ pub(super) fn owners(position: &Position) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// How one of them is looked for.
+/// The text by which one node is searched for in the owners.
 pub(super) fn owner(node: engine::NodeId) -> String {
     format!(",{node},")
 }
@@ -149,7 +149,7 @@ pub(super) fn attempts(connection: &Connection, writes: &Writes) -> Result<(), F
     Ok(())
 }
 
-/// What waits for workers and for people, and what deadlines have brought about.
+/// Writes queue entries, approvals, and the alerts of deadlines.
 pub(super) fn waiting(connection: &Connection, writes: &Writes) -> Result<(), Failure> {
     for (run, queueing) in &writes.queueing {
         match queueing {

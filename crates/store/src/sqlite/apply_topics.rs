@@ -1,4 +1,4 @@
-//! The topics, events and handlers of what a turn decided.
+//! Writes the topics, events, handlers, subscriptions, waits and mutations that a turn decided.
 
 use engine::WorkflowId;
 use engine::handlers::{Cause, Handler, Mutation, MutationStatus};
@@ -82,7 +82,7 @@ fn update_topic(connection: &Connection, topic: &Topic) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The statements of a batch of events, looked up once for all of them.
+/// The statements for events, prepared once for the whole batch.
 struct Events<'c> {
     insert: CachedStatement<'c>,
     insert_message: CachedStatement<'c>,

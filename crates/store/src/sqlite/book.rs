@@ -1,4 +1,4 @@
-//! The engine reads inside of the transaction.
+//! The engine's lookups inside the SQLite transaction.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use crate::failure::Failure;
 use crate::set_aside::if_readable;
 use crate::stored::ms;
 
-/// Definitions that are kept in memory. They never change, so any number would be right.
+/// How many definitions are cached. They never change, so any number would be correct.
 const DEFINITIONS: usize = 1_000;
 
-/// The next ids, continued in memory: one writer gives them all.
+/// The next ids, kept in memory: the one writer gives all of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ids {
     pub(super) run: i64,
@@ -38,7 +38,7 @@ pub(super) struct Ids {
     pub(super) incident: i64,
 }
 
-/// What the writer remembers between transactions. Nothing of it is needed.
+/// The writer's caches between transactions. All of it can be read again.
 pub(super) struct Memory {
     definitions: HashMap<(WorkflowId, u32), Arc<Definition>>,
     pub(super) recent: Recent,
@@ -68,7 +68,8 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// What was decided is not stored after all, or was changed by somebody else.
+    /// Clears the caches, because what was decided was not stored, or somebody else changed the
+    /// store.
     pub(super) fn forget(&mut self) {
         self.definitions.clear();
         self.recent.forget();
@@ -79,7 +80,7 @@ pub(super) struct SqlBook<'a> {
     pub(super) connection: &'a Connection,
     pub(super) ids: &'a mut Ids,
     pub(super) memory: &'a mut Memory,
-    /// Looked up once for all that are due.
+    /// Prepared once for all schedules that are due.
     schedule_by_id: Option<CachedStatement<'a>>,
 }
 
@@ -159,7 +160,7 @@ impl Book for SqlBook<'_> {
         let mut statement = self.connection.prepare_cached(&sql)?;
         let found = statement.query_map([id.0], rows::schedule)?;
         let found = found.map(|found| found.map(Box::new)).collect::<Result<Vec<_>, _>>()?;
-        // From here on the turn's own copy counts.
+        // From here on the turn's own copy counts, so the cached one is dropped.
         for schedule in &found {
             self.memory.recent.take_schedule(schedule.id);
         }
@@ -225,7 +226,8 @@ impl Book for SqlBook<'_> {
         after: Option<WorkflowId>,
         limit: usize,
     ) -> Result<Vec<(WorkflowId, RunKey)>, Failure> {
-        // From workflow to workflow by the index: those with many pending runs cost no more.
+        // Goes from workflow to workflow by the index, so that workflows with many pending runs
+        // cost no more.
         let sql = "SELECT workflow, key FROM runs INDEXED BY runs_open
                    WHERE status = 0 AND status < 4 AND workflow > ?1
                    ORDER BY workflow, key LIMIT 1";
@@ -279,7 +281,7 @@ impl Book for SqlBook<'_> {
     }
 
     fn owned_by(&mut self, node: NodeId, limit: usize) -> Result<Vec<RunKey>, Failure> {
-        // Whoever performs something keeps its run running.
+        // A run with an attempt that is being performed has status 1, running.
         let sql = "SELECT key FROM runs INDEXED BY runs_open
                    WHERE status < 4 AND status = 1 AND instr(owners, ?1) LIMIT ?2";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -287,7 +289,7 @@ impl Book for SqlBook<'_> {
     }
 
     fn ran_of(&mut self, id: ScheduleId, nominal: &[Timestamp]) -> Result<Vec<Timestamp>, Failure> {
-        // Outcomes 0 to 2 are those that have a run, or will.
+        // Outcomes 0 to 2 have a run, or will have one.
         let sql = "SELECT DISTINCT nominal FROM ledger WHERE schedule = ?1 AND outcome < 3
                    AND nominal IN (SELECT value FROM json_each(?2))";
         let wanted: Vec<i64> = nominal.iter().copied().map(ms).collect();
@@ -332,7 +334,7 @@ impl Book for SqlBook<'_> {
             }
         }
         found.sort_unstable();
-        // A queue that is named twice has its parts once.
+        // A queue that was named twice must yield its parts once.
         found.dedup();
         found.truncate(limit);
         Ok(found)

@@ -1,4 +1,4 @@
-//! Whether what is stored holds together.
+//! Checks the invariants of the stored rows.
 
 use jiff::Timestamp;
 use rusqlite::Connection;
@@ -13,17 +13,17 @@ use crate::check_shared::shared_invariants;
 use crate::failure::Failure;
 use crate::view::Finding;
 
-/// One invariant: what breaks it, and how it is mended.
+/// One invariant: a query for its breaches, and the statements that mend them.
 pub(super) struct Invariant {
     pub(super) code: &'static str,
-    /// Rows with an id and a text for each breach.
+    /// Selects an id and a text for each breach.
     pub(super) breaches: &'static str,
     pub(super) message: &'static str,
-    /// Statements that mend all breaches; none if a person has to look.
+    /// Statements that mend all breaches; empty if a person has to look.
     pub(super) mend: &'static [&'static str],
 }
 
-/// Attempts of nodes that nobody knows.
+/// Attempts of nodes that have no row.
 macro_rules! lost {
     () => {
         "runs r INDEXED BY runs_open, json_each(r.state, '$.a') active
@@ -32,7 +32,8 @@ macro_rules! lost {
     };
 }
 
-/// How many schedules of each status each workflow has, and all of them together; as they are, and as it is stored.
+/// How many schedules of each status each workflow has, and all workflows together, counted one by
+/// one.
 macro_rules! counted {
     () => {
         "SELECT * FROM (SELECT workflow, status, count(*) FROM schedules GROUP BY workflow, status
@@ -46,14 +47,14 @@ macro_rules! counts {
     };
 }
 
-/// A statement of both stores is a question of this one.
+/// A statement for both stores needs no wrapping here.
 macro_rules! as_it_is {
     ($sql:expr) => {
         $sql
     };
 }
 
-/// What has to hold in both stores.
+/// The invariants that hold in both stores.
 const SHARED: &[Invariant] = &shared_invariants!(as_it_is, Invariant);
 
 const INVARIANTS: [Invariant; 11] = [
@@ -87,7 +88,8 @@ const INVARIANTS: [Invariant; 11] = [
         code: "run-without-owner",
         breaches: concat!("SELECT r.key, '' FROM ", lost!()),
         message: "run {id} is running, but no node performs it",
-        // The node is there again, and gone: what it performed is taken over with the next turn.
+        // The node's row is inserted again as that of a dead node: the next turn takes over its
+        // attempts.
         mend: &[concat!(
             "INSERT OR IGNORE INTO nodes (id, name, started_at)
              SELECT DISTINCT active.value ->> '$.d.p.o', 'lost', 0 FROM ",
@@ -177,16 +179,18 @@ const INVARIANTS: [Invariant; 11] = [
 ];
 
 impl Core {
-    /// Looks at everything, and goes on where something cannot be looked at.
+    /// Checks everything. If one check fails, it is reported and the others still run.
     pub(super) fn check(&mut self, now: Timestamp, repair: bool) -> Result<Vec<Finding>, Failure> {
-        // What is read from here on is read from the file, and what is mended is not remembered otherwise.
+        // Clears the caches, so that everything is read from the file, and no cached copy outlives
+        // a repair.
         self.memory.forget();
         let mut findings = schema(&self.connection, repair);
         findings.extend(integrity(&self.connection, repair));
         findings.extend(unreadable(&self.connection));
-        // Before what wakes: what is there again has no wakeup yet.
+        // Before the wakeups are checked: a row that is no longer set aside has no wakeup yet.
         findings.extend(attempted("what is set aside", self.check_set_aside(repair)));
-        // Before what counts schedules: one that is over is counted among others.
+        // Before the counts of schedules are checked: mending may change a schedule's status to
+        // done.
         findings.extend(attempted("schedules", self.check_schedules(now, repair)));
         for invariant in INVARIANTS.iter().chain(SHARED).chain(&OF_TOPICS) {
             findings.extend(self.check_invariant(invariant, now, repair));
@@ -215,18 +219,19 @@ impl Core {
     }
 }
 
-/// What was found, or that it could not be looked for.
+/// The findings of a check, or one finding that the check failed.
 fn attempted(what: &str, found: Result<Vec<Finding>, Failure>) -> Vec<Finding> {
     found.unwrap_or_else(|failure| vec![unchecked(what, &failure)])
 }
 
-/// Something could not be looked at, for damage of the file or a table that is missing.
+/// The finding that something could not be checked, because the file is damaged or a table is
+/// missing.
 pub(super) fn unchecked(what: &str, failure: &Failure) -> Finding {
     let message = format!("{what} could not be checked: {failure}");
     Finding { code: "unchecked", message, repaired: false }
 }
 
-/// All of these or none.
+/// Runs all of these statements or none.
 pub(super) fn mend(connection: &Connection, statements: &[&str]) -> Result<(), Failure> {
     connection.execute_batch("SAVEPOINT mend")?;
     let mended = statements.iter().try_for_each(|sql| connection.execute_batch(sql));
@@ -270,7 +275,8 @@ mod tests {
     use engine::{Moment, NodeId};
     use futures_util::FutureExt as _;
 
-    /// A partial index is used only where the query repeats its condition; else it does not prepare.
+    /// SQLite uses a partial index only if the query repeats its condition; otherwise `INDEXED BY`
+    /// fails to prepare.
     #[test]
     fn every_question_about_open_runs_finds_its_index() {
         let folder = tempfile::tempdir().unwrap();

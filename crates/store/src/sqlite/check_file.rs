@@ -1,4 +1,4 @@
-//! Whether the file is whole, and has the tables and indexes that it should.
+//! Checks that the file is intact and has the expected tables and indexes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,11 +9,11 @@ use super::check::{mend, unchecked};
 use crate::failure::Failure;
 use crate::view::Finding;
 
-/// What SQLite says of an index whose entries are not those of its table. Making it anew mends that.
+/// Messages of SQLite about an index whose entries do not match its table. `REINDEX` mends that.
 const OF_INDEXES: [&str; 3] =
     ["missing from index", "wrong # of entries in index", "non-unique entry in index"];
 
-/// What SQLite itself finds.
+/// The findings of SQLite's own integrity check.
 pub(super) fn integrity(connection: &Connection, repair: bool) -> Vec<Finding> {
     let lines = match integrity_lines(connection) {
         Ok(lines) => lines,
@@ -39,7 +39,7 @@ fn integrity_lines(connection: &Connection) -> Result<Vec<String>, Failure> {
     Ok(lines.into_iter().filter(|line| line != "ok").collect())
 }
 
-/// What is wrong with a file that cannot be opened as a store, in SQLite's words.
+/// What SQLite reports about a file that cannot be opened as a store.
 pub fn check_damaged_file(path: &Path) -> Vec<Finding> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     match Connection::open_with_flags(path, flags) {
@@ -48,10 +48,10 @@ pub fn check_damaged_file(path: &Path) -> Vec<Finding> {
     }
 }
 
-/// A table, index or trigger: what it is, and the statement that makes it.
+/// Tables, indexes and triggers by name: the type of each, and the statement that creates it.
 type Made = BTreeMap<String, (String, String)>;
 
-/// The tables and indexes, beside those that a new store has. Indexes that are missing are made.
+/// Compares the schema with that of a new store. Repairing creates missing indexes.
 pub(super) fn schema(connection: &Connection, repair: bool) -> Vec<Finding> {
     let (expected, found) = match expected().and_then(|made| Ok((made, self::made(connection)?))) {
         Ok(both) => both,
@@ -114,7 +114,7 @@ fn made(connection: &Connection) -> Result<Made, Failure> {
     Ok(statement.query_map([], read)?.collect::<Result<_, _>>()?)
 }
 
-/// Whether two statements say the same, however they are laid out.
+/// Whether two statements are the same apart from whitespace.
 fn same(one: &str, other: &str) -> bool {
     one.split_whitespace().eq(other.split_whitespace())
 }

@@ -1,4 +1,4 @@
-//! Whether every row that is read whole can be read: a turn that meets one that cannot goes no further.
+//! Checks that every row can be read: a row that cannot would stop the turn that meets it.
 
 use calendar::CalendarSpec;
 use engine::schedule::OverrideAction;
@@ -14,17 +14,17 @@ use crate::view::Finding;
 
 type Read = fn(&Row<'_>) -> Result<(), rusqlite::Error>;
 
-/// One kind of row.
+/// One kind of row to read.
 struct Kind {
     code: &'static str,
-    /// What is read, with what names a row in the last column.
+    /// Selects the row's columns, and in the last one a name for the row.
     sql: String,
     read: Read,
     what: &'static str,
     remedy: &'static str,
 }
 
-/// A run's id as people know it, of whatever can be read of it.
+/// A run's public id, as far as its columns allow.
 const RUN_ID: &str = "coalesce('sched-' || r.schedule || '-n' || r.n || '-rc' || r.retry,
     lower(substr(hex(r.uuid), 1, 8) || '-' || substr(hex(r.uuid), 9, 4) || '-' ||
       substr(hex(r.uuid), 13, 4) || '-' || substr(hex(r.uuid), 17, 4) || '-' ||
@@ -106,7 +106,7 @@ fn kinds() -> [Kind; 9] {
     ]
 }
 
-/// The rows that cannot be read.
+/// The findings for rows that cannot be read.
 pub(super) fn unreadable(connection: &Connection) -> Vec<Finding> {
     let mut findings = Vec::new();
     for kind in kinds() {

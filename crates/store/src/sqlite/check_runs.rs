@@ -1,4 +1,4 @@
-//! Whether runs that have not ended agree with what is stored beside them.
+//! Checks that open runs agree with the rows stored beside them.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use crate::check_run::{Beside, Breach, breaches, findings, lost_steps, steps_gon
 use crate::failure::Failure;
 use crate::view::Finding;
 
-/// A run, what does not agree, and how it should be.
+/// A breach of a run, with the wakeup and owners that it should have.
 struct Broken {
     key: i64,
     breach: Breach,
@@ -34,7 +34,7 @@ impl Core {
         Ok(findings(found.iter().map(|broken| (broken.key, &broken.breach)), repair))
     }
 
-    /// Finds runs whose position says that a step has ended, and which have no record of that step.
+    /// Finds steps that have ended by their run's position but have no record.
     pub(super) fn check_steps(&self) -> Result<Vec<Finding>, Failure> {
         let sql = format!("SELECT {} FROM runs r", rows::RUN);
         let mut statement = self.connection.prepare(&sql)?;
@@ -43,7 +43,7 @@ impl Core {
             self.connection.prepare("SELECT step FROM steps WHERE run = ?1 AND item = 0")?;
         let mut found = Vec::new();
         while let Some(row) = rows.next()? {
-            // One that cannot be read is told of elsewhere.
+            // A run that cannot be read is reported by `check_rows`.
             let Ok(run) = rows::run(row) else { continue };
             let steps = recorded.query_map([run.key.0], |row| row.get(0))?;
             let lost = lost_steps(&run, &steps.collect::<Result<Vec<u32>, _>>()?);
@@ -65,11 +65,11 @@ fn all(connection: &Connection) -> Result<Vec<Broken>, Failure> {
     let mut rows = statement.query([])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        // One that cannot be read is told of elsewhere.
+        // A run that cannot be read is reported by `check_rows`.
         let Ok(run) = rows::run(row) else { continue };
         let owned_by: Option<String> = row.get(rows::RUN_COLUMNS)?;
         let (key, wake_at, owners) = (run.key.0, run.wake_at().map(ms), owners(&run.position));
-        // Waking early does no harm.
+        // An early wakeup does no harm.
         let wakes = |at| wakeups.get(&key).is_some_and(|due| *due <= at);
         let beside = Beside {
             wakes: wake_at.is_none_or(wakes),
@@ -85,7 +85,7 @@ fn all(connection: &Connection) -> Result<Vec<Broken>, Failure> {
     Ok(found)
 }
 
-/// When each run wakes first.
+/// The earliest wakeup of each run.
 fn wakeups(connection: &Connection) -> Result<HashMap<i64, i64>, Failure> {
     let sql = "SELECT id, min(due) FROM wakeups WHERE kind = ?1 GROUP BY id";
     let mut statement = connection.prepare(sql)?;

@@ -1,4 +1,4 @@
-//! Whether schedules agree with their declarations and with what is stored beside them.
+//! Checks that schedules agree with their declarations and with the rows stored beside them.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -19,9 +19,9 @@ use crate::view::Finding;
 
 const WITHOUT_WAKEUP: &str = "schedule-without-wakeup";
 
-/// Everything that is stored beside schedules, read at once.
+/// All rows stored beside schedules, read at once.
 struct Around {
-    /// The zone database is another one than next times were computed with: none of them can be compared.
+    /// Next times were computed with another zone database, so they cannot be compared.
     other_zones: bool,
     outdated: HashSet<i64>,
     numbers: HashMap<i64, u64>,
@@ -49,7 +49,7 @@ impl Core {
         let mut rows = statement.query([])?;
         let (mut found, mut asleep, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
         while let Some(row) = rows.next()? {
-            // One that cannot be read is told of elsewhere.
+            // A schedule that cannot be read is reported by `check_rows`.
             let Ok(mut schedule) = rows::schedule(row) else { continue };
             let id = schedule.id.0;
             let sleeps = around.sleeps(&schedule);
@@ -131,7 +131,7 @@ impl Around {
         })
     }
 
-    /// Whether it does not wake when it should. Waking early does no harm.
+    /// Whether the schedule does not wake when it should. An early wakeup does no harm.
     fn sleeps(&self, schedule: &Schedule) -> bool {
         let wakes = |at: i64| self.wakeups.get(&schedule.id.0).is_some_and(|due| *due <= at);
         schedule.wake_at().is_some_and(|at| !wakes(ms(at)))
@@ -148,7 +148,8 @@ fn words(connection: &Connection) -> Result<HashMap<i64, BTreeSet<String>>, Fail
     Ok(found)
 }
 
-/// Writes it as it should be, and wakes it at once: what it has missed is decided with the next turn.
+/// Writes the mended schedule and wakes it at once, so that the next turn decides the occurrences
+/// it has missed.
 fn mend(connection: &Connection, schedule: &Schedule) -> Result<(), Failure> {
     let id = schedule.id.0;
     rewrite_schedule(connection, schedule)?;

@@ -1,8 +1,8 @@
-//! What has to hold of topics, events and handlers.
+//! The invariants of topics, events and handlers.
 
 use super::check::Invariant;
 
-/// Reserved events whose run has ended or is gone, and nobody will go on with it.
+/// Reserved events whose run has ended or is gone, and that no handler will resume.
 macro_rules! held_by_nobody {
     () => {
         "FROM events e INDEXED BY events_reserved
@@ -11,7 +11,7 @@ macro_rules! held_by_nobody {
     };
 }
 
-/// How many events of each topic are in each state, as they are counted one by one.
+/// How many events of each topic are in each state, by the topic's row and counted one by one.
 macro_rules! counted {
     () => {
         "SELECT t.id, t.name, t.pending, t.reserved, t.consumed, t.skipped,
@@ -33,7 +33,7 @@ macro_rules! handlers_asleep {
     };
 }
 
-/// In an order in which what one mends is there for the next.
+/// Ordered so that each invariant can rely on what the earlier ones mended.
 pub(super) const OF_TOPICS: [Invariant; 13] = [
     Invariant {
         code: "event-without-topic",
@@ -58,7 +58,7 @@ pub(super) const OF_TOPICS: [Invariant; 13] = [
         code: "reserved-by-nobody",
         breaches: concat!("SELECT e.key, e.message_id ", held_by_nobody!()),
         message: "event {text} is reserved, but no run works on it",
-        // It is pending again, and whoever works on such events looks.
+        // The event becomes pending again, and its consumers are woken.
         mend: &[concat!(
             "UPDATE handlers SET wake_at = 0 WHERE kind = 1 AND id IN
               (SELECT s.handler FROM subscriptions s WHERE s.topic IN (SELECT e.topic ",
@@ -111,7 +111,7 @@ pub(super) const OF_TOPICS: [Invariant; 13] = [
         breaches: "SELECT id, name FROM handlers WHERE resumes IS NOT NULL
                    AND resumes NOT IN (SELECT key FROM runs)",
         message: "handler {text} is to go on with a run that is gone",
-        // Its mutation is done: to begin anew might do it twice.
+        // Not mended: the mutation was made, and starting over might make it twice.
         mend: &[],
     },
     Invariant {
@@ -127,7 +127,7 @@ pub(super) const OF_TOPICS: [Invariant; 13] = [
         breaches: "SELECT id, name FROM workflows WHERE paused_by IS NOT NULL
                    AND paused_by NOT IN (SELECT key FROM runs WHERE status < 4)",
         message: "workflow {text} is paused for a run that has ended or is gone",
-        // It stays paused: a person says when it goes on.
+        // The workflow stays paused until a person resumes it.
         mend: &["UPDATE workflows SET paused_by = NULL WHERE paused_by IS NOT NULL
              AND paused_by NOT IN (SELECT key FROM runs WHERE status < 4)"],
     },

@@ -1,7 +1,9 @@
-//! Moves the log into the file, beside the writer, so that no commit waits for it; and keeps the log short.
+//! Copies the write-ahead log into the database file beside the writer, so that no commit waits for
+//! it; and keeps the log short.
 //!
-//! The checkpointer's thread copies. Only the writer can begin the log anew while it is written without a pause: it
-//! does so between two groups of commits, when the checkpointer has copied nearly all of it.
+//! The checkpointer's thread copies. While the log is written without a pause, only the writer can
+//! restart it: it does so between two groups of commits, when the checkpointer has copied nearly
+//! all of it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,30 +18,34 @@ use super::file::beside;
 use crate::failure::Failure;
 
 const MIB: u64 = 1024 * 1024;
-/// The log is looked at again after so long at the earliest. Each time syncs the file, and commits that
-/// come meanwhile wait for the disk: seldom is better, and a page that is written often is moved once.
+/// The least time between two looks at the log. Each copy syncs the file, and commits meanwhile
+/// wait for the disk. So copying seldom is better: a page that is written often is then copied
+/// once.
 const PAUSE: Duration = Duration::from_secs(1);
-/// From so many bytes on the log is moved.
+/// The log is copied from this many bytes on.
 const WORTHWHILE: u64 = 8 * MIB;
-/// When the log begins anew, its file is cut to so many bytes. To write over what is there costs less than to make the
-/// file longer: so much of it stays.
+/// When the log restarts, its file is cut to this many bytes. Overwriting the file costs less than
+/// extending it, so this much is kept.
 pub(super) const KEPT: u64 = 64 * MIB;
-/// From so many bytes on the writer begins the log anew. More than is kept: a log of this size is one that has grown
-/// since it was begun.
+/// The writer restarts the log from this many bytes on. It is more than what is kept, so that a log
+/// of this size has grown since its last restart.
 const LONG: u64 = 96 * MIB;
-/// From so many bytes on the writer does it whether or not the checkpointer has copied most of the log.
+/// From this many bytes on the writer restarts the log even if the checkpointer has not copied most
+/// of it.
 const TOO_LONG: u64 = 256 * MIB;
-/// If somebody still reads from the log, the writer tries again when it has grown by so many bytes.
+/// If a reader still uses the log, the writer tries again when the log has grown by this many
+/// bytes.
 const TRY_AGAIN: u64 = 32 * MIB;
-/// Whoever reads from the log is waited for so long: most questions are answered sooner, and those that follow read
-/// from the file.
+/// How long to wait for readers of the log: most queries are done sooner, and later ones read from
+/// the file.
 const FOR_READERS: Duration = Duration::from_millis(20);
-/// The checkpointer copies so often in a row what was added while it copied, before the writer does the rest.
+/// How many times in a row the checkpointer copies what was added while it copied, before the
+/// writer copies the rest.
 const PASSES: u32 = 3;
-/// Frames of a page each: so few are left to the writer.
+/// Frames of one page each: at most about this many are left for the writer to copy.
 const FEW_FRAMES: i64 = 2_048;
 
-/// A thread of its own.
+/// The checkpointer, on a thread of its own.
 pub(super) struct Checkpointer {
     grown: Option<SyncSender<()>>,
     is_copied: Arc<AtomicBool>,
@@ -57,7 +63,7 @@ impl Checkpointer {
         let thread = thread::Builder::new()
             .name("store-checkpoint".to_owned())
             .spawn(move || {
-                // Sleeps until something is committed: a store that nobody writes to costs nothing.
+                // Sleeps until something is committed: an idle store costs nothing.
                 while has_grown.recv().is_ok() {
                     let size = std::fs::metadata(&log).map_or(0, |log| log.len());
                     if size >= WORTHWHILE {
@@ -72,7 +78,7 @@ impl Checkpointer {
         Ok(Checkpointer { grown: Some(grown), is_copied, thread: Some(thread) })
     }
 
-    /// For the writer: tells this thread of commits, and begins the log anew.
+    /// The writer's handle: it reports commits to this thread, and restarts the log.
     pub(super) fn log_keeper(&self) -> LogKeeper {
         LogKeeper { grown: self.grown.clone(), is_copied: self.is_copied.clone(), try_at: LONG }
     }
@@ -87,16 +93,16 @@ impl Drop for Checkpointer {
     }
 }
 
-/// The writer's side: called between two groups of commits.
+/// The writer's side of the checkpointer, called between two groups of commits.
 pub(super) struct LogKeeper {
     grown: Option<SyncSender<()>>,
     is_copied: Arc<AtomicBool>,
-    /// From so many bytes on it is tried next.
+    /// The size of the log from which on the next restart is tried.
     try_at: u64,
 }
 
 impl LogKeeper {
-    /// Something was committed, and the log has so many bytes.
+    /// Called after a commit, with the size of the log in bytes.
     pub(super) fn committed(&mut self, connection: &Connection, size: u64) {
         if size < LONG {
             self.try_at = LONG;
@@ -106,13 +112,14 @@ impl LogKeeper {
             self.try_at = if begin_anew(connection) { LONG } else { size + TRY_AGAIN };
         }
         if let Some(grown) = &self.grown {
-            // One that is busy looks at the log afterwards anyway.
+            // A busy checkpointer looks at the log afterwards anyway.
             let _ = grown.try_send(());
         }
     }
 }
 
-/// Copies the rest of the log, and has the next commit write at its beginning. Not if somebody reads from it.
+/// Copies the rest of the log and makes the next commit write at its beginning. Returns false if a
+/// reader still uses the log.
 fn begin_anew(connection: &Connection) -> bool {
     let wait = |time| connection.busy_timeout(time).is_ok();
     let restarted = wait(FOR_READERS) && checkpoint(connection, "RESTART").is_some_and(|c| c.whole);
@@ -128,11 +135,11 @@ fn copy(connection: &Connection, passes: u32) {
     }
 }
 
-/// What a checkpoint has done.
+/// The result of a checkpoint.
 struct Checkpoint {
-    /// All of the log was copied, and nobody was in the way.
+    /// Whether all of the log was copied, and no reader was in the way.
     whole: bool,
-    /// Frames that the log had.
+    /// How many frames the log had.
     frames: i64,
 }
 
@@ -155,8 +162,8 @@ mod tests {
     use crate::sqlite::core::Core;
     use crate::sqlite::{Sqlite, SqliteOptions};
 
-    /// Writes many pages in one transaction. What is random differs from what is there: SQLite does not write again
-    /// what stays the same.
+    /// Writes many pages in one transaction. The content is random, because SQLite does not write a
+    /// page again that has not changed.
     fn write_much(core: &mut Core, megabytes: u64) -> Result<(), crate::Failure> {
         let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, randomblob(262144))";
         for at in 0..megabytes * 4 {
@@ -184,7 +191,7 @@ mod tests {
         }
         // 640 MB were written.
         assert!(most < 2 * super::TOO_LONG, "{most} bytes");
-        // Whoever reads holds it up, but not for good.
+        // A reader delays the restart, but not for ever.
         let reader = Connection::open(&path).unwrap();
         reader.execute_batch("BEGIN; SELECT count(*) FROM meta").unwrap();
         while size(&log) < 2 * super::TOO_LONG {

@@ -1,4 +1,4 @@
-//! What the one writer does inside of a transaction.
+//! What the one writer does inside a transaction: turns, commands, joining and leaving.
 
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -19,22 +19,22 @@ use crate::notify_setup::SharedSetup;
 use crate::request::{CommandRequest, Commanded, Idempotency, Joined, TurnRequest, Turned};
 use crate::set_aside::{counting, guarded, the_only_one};
 
-/// The writer's connection and what it remembers.
+/// The writer's connection and its caches.
 pub(super) struct Core {
     pub(super) connection: Connection,
     pub(super) ids: Ids,
     pub(super) memory: Memory,
-    /// What the driver passes over.
+    /// What is set aside: the driver passes over it.
     pub(super) set_aside: HashSet<Wakeup>,
-    /// Whom the node can tell, and whom it tells of failures.
+    /// Whom the node can notify, and whom it notifies of failures.
     setup: SharedSetup,
-    /// As they are committed.
+    /// The rules as they are committed.
     rules: Arc<RwLock<Arc<Rules>>>,
-    /// As this transaction makes them.
+    /// The rules as the open transaction changes them.
     pub(super) new_rules: Option<Arc<Rules>>,
-    /// Watches over the file. Nothing in tests that have none.
+    /// Watches the store's file; `None` in tests without a file.
     pub(super) guard: Option<Guard>,
-    /// Bytes of the log after the last commit.
+    /// Size of the log in bytes after the last commit.
     pub(super) log_size: u64,
 }
 
@@ -53,7 +53,8 @@ impl Core {
         Ok(Core { connection, ids, memory, set_aside, setup, rules, new_rules, guard, log_size })
     }
 
-    /// [`Failure::Gone`] if the file is not where it was: nothing is acknowledged any more.
+    /// Fails with [`Failure::Gone`] if the file is not where it was: nothing may be acknowledged
+    /// any more.
     pub(super) fn look_at_file(&mut self) -> Result<(), Failure> {
         if let Some(guard) = &self.guard {
             self.log_size = guard.check()?;
@@ -66,7 +67,7 @@ impl Core {
         self.new_rules.clone().unwrap_or_else(committed)
     }
 
-    /// The transaction is committed: everyone sees its calendars.
+    /// Called after the commit: makes the transaction's rules visible to everyone.
     pub(super) fn publish_rules(&mut self) {
         if let Some(rules) = self.new_rules.take() {
             *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
@@ -98,16 +99,17 @@ impl Core {
         turn.expect(due.len() + request.reports.len());
         let mut refused = 0;
         let decided = guarded(|| {
-            // Before everything else: what was lost has its place.
+            // First of all: attempts whose effects were lost already occupy capacity.
             if let Some(performed) = &request.performed {
                 turn.perform_lost(performed)?;
             }
-            // Before what is due: a run that ends at an instant is settled before an occurrence of it.
+            // Before due wakeups: a run that ends at an instant is settled before an occurrence at
+            // that instant is decided.
             for report in request.reports {
                 refused += usize::from(turn.report(report.run, report.token, report.end)?.is_err());
             }
-            // A calendar has changed, and whoever changed it has not come to these yet: nothing is
-            // decided by a calendar that is no more.
+            // A calendar has changed and these schedules were not recomputed yet. Nothing may be
+            // decided by an old calendar.
             if !outdated.is_empty() {
                 turn.recompute(&outdated)?;
             }
@@ -140,7 +142,7 @@ impl Core {
         })
     }
 
-    /// What was found after downtime is kept with the life that found it.
+    /// Adds what was recovered after downtime to the node's row.
     fn remember_recovered(&self, node: NodeId, recovered: Recovered) -> Result<(), Failure> {
         if recovered.is_nothing() {
             return Ok(());
@@ -194,7 +196,8 @@ impl Core {
         let (command, deleted) = self.without_broken(command)?;
         let rules = self.rules();
         let mut book = SqlBook::new(&self.connection, &mut self.ids, &mut self.memory);
-        // What a command creates begins with the driver's next turn: it knows the places.
+        // Runs that a command creates begin in the driver's next turn, which knows the node's
+        // capacity.
         let places = Places { look: false, ..Places::new(0) };
         let setup = self.setup.get();
         let turn = Turn::new(&mut book, &rules, moment, node, places);
@@ -246,8 +249,8 @@ impl Core {
         Ok(())
     }
 
-    /// A new life of the node. The file is locked, so every other life is over: what they were doing
-    /// is due to be taken over now.
+    /// Registers the node under a new id. The file is locked, so every node that joined before is
+    /// gone, and its attempts are due to be taken over now.
     pub(super) fn join(&mut self, name: &str, moment: Moment) -> Result<Joined, Failure> {
         self.require_unique_runs()?;
         let sql = "INSERT OR IGNORE INTO wakeups (due, kind, id) SELECT ?1, ?2, id FROM nodes";
@@ -260,7 +263,7 @@ impl Core {
         Ok(Joined { node, next_wakeup: self.next_wakeup()?, gone, early_deaths, culprit })
     }
 
-    /// Nothing runs in a store that has lost the index behind exactly-once.
+    /// Refuses a store without the unique index that keeps an occurrence from running twice.
     fn require_unique_runs(&self) -> Result<(), Failure> {
         const INDEX: &str = "runs_by_occurrence";
         let sql = "SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?1
@@ -272,7 +275,8 @@ impl Core {
     }
 
     pub(super) fn leave(&mut self, node: NodeId) -> Result<(), Failure> {
-        // What it still owned is found by the next life, as after a crash.
+        // If the node still owns attempts, its row stays, and the next node that joins takes them
+        // over, as after a crash.
         let owned = "SELECT 1 FROM runs INDEXED BY runs_open
                      WHERE status < 4 AND status = 1 AND instr(owners, ?1) LIMIT 1";
         let owns = self.connection.prepare_cached(owned)?.exists([owner(node)])?;
@@ -287,8 +291,8 @@ fn ids(connection: &Connection) -> Result<Ids, Failure> {
     let greatest = |sql: &str| -> Result<i64, Failure> {
         Ok(connection.query_row(sql, [], |row| row.get::<_, Option<i64>>(0))?.unwrap_or(0))
     };
-    // Ids of deleted schedules live on in the ledger and in runs: they are not given again. What was
-    // deleted with all its history is remembered on closing and with each expiry.
+    // Ids of deleted schedules are still in the ledger and in runs, and must not be given again.
+    // Those deleted with all their history are stored on closing and with each expiry.
     let given = |key: &str| -> Result<i64, Failure> {
         let sql = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = ?1";
         Ok(connection.query_row(sql, [key], |row| row.get(0)).optional()?.unwrap_or(0))

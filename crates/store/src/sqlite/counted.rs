@@ -1,4 +1,4 @@
-//! How many steps SQLite takes to answer.
+//! For tests: counts the steps of SQLite's virtual machine that a query takes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,10 +7,10 @@ use rusqlite::Connection;
 
 use crate::failure::Failure;
 
-/// What is asked; it answers how much it has found.
+/// A query that returns how many rows it has found.
 pub(super) type Question = fn(&Connection) -> Result<usize, Failure>;
 
-/// What each question finds, and how many steps that takes.
+/// For each query, how many rows it finds and how many steps it takes.
 pub(super) fn steps(
     mut connection: Connection,
     questions: &[(&'static str, Question)],
@@ -23,7 +23,7 @@ pub(super) fn steps(
     };
     connection.progress_handler(1, Some(step)).unwrap();
     let ask = |(name, question): &(&'static str, Question)| {
-        // Preparing a statement takes steps of its own, the first time.
+        // The first run prepares the statement, which takes steps of its own.
         question(&connection).unwrap();
         count.store(0, Ordering::Relaxed);
         let found = question(&connection).unwrap();

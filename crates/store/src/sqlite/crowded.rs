@@ -1,4 +1,5 @@
-//! However many runs and ledger rows there are: pages of them take as many steps of SQLite as with a few.
+//! A test that pages of runs and ledger rows take as many steps of SQLite among many rows as among
+//! few.
 
 use engine::WorkflowId;
 use engine::ledger::Outcome;
@@ -11,9 +12,9 @@ use super::{run_views, tallies, unusual};
 use crate::failure::Failure;
 use crate::view::{Cursor, RunQuery, UnusualQuery};
 
-/// A minute has ten runs, one of which has failed; there is one ledger row for each that did not run. The last runs of
-/// all are open ones, as many as there are ended ones; one in a thousand has timed out, and every run of the eighth
-/// workflow that failed is among the first ones.
+/// A store with `size` ended runs, ten each minute, of which one failed, and a ledger row for each
+/// minute, of an occurrence that did not run. After the ended runs come as many open ones. One run
+/// in a thousand has timed out, and all failed runs of the eighth workflow are among the first.
 fn crowd(size: u64) -> Connection {
     let connection = Connection::open_in_memory().unwrap();
     connection.execute_batch(include_str!("schema/0001.sql")).unwrap();
@@ -103,7 +104,7 @@ fn a_crowd_costs_nothing() {
     for ((name, found, few), (_, also, many)) in few.into_iter().zip(many) {
         assert!(found > 0, "{name}");
         assert_eq!(found.min(5), also.min(5), "{name}");
-        // Searching by halves takes a few steps more among more.
+        // A binary search takes a few more steps among more rows.
         assert!(many < few + 200, "{name}: {few} steps among few, {many} among many");
     }
 }

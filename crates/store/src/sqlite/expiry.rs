@@ -1,4 +1,4 @@
-//! History that has been kept long enough goes, a little at a time.
+//! Removes history that was kept long enough, a little at a time.
 
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::{OptionalExtension as _, Params, params};
@@ -14,32 +14,33 @@ use crate::request::Expired;
 use crate::stored::milliseconds;
 use crate::tally::KEPT_MINUTES;
 
-/// Answers to idempotency keys are remembered so long.
+/// How long answers to idempotency keys are remembered.
 const KEYS_KEPT_MS: i64 = 24 * 3_600_000;
-/// The shortest time that something keeps its history, of those that say so themselves.
+/// The shortest retention that a schedule or workflow declares itself.
 const SHORTEST: &str = "SELECT min(retention) FROM (
     SELECT min(retention) AS retention FROM schedules INDEXED BY schedules_by_retention
       WHERE retention IS NOT NULL
     UNION ALL SELECT min(retention) FROM workflows)";
 
-/// Schedules that say themselves how long their history is kept, one after the other.
+/// Schedules with a retention of their own, one after the other.
 const NEXT_SCHEDULE: &str = "SELECT id, retention FROM schedules INDEXED BY schedules_by_retention
     WHERE retention IS NOT NULL AND id > ?1 ORDER BY id LIMIT 1";
-/// The runs of its occurrences are in the order of their numbers, but for retries.
+/// Runs of a schedule's occurrences. They are in the order of their numbers, except for retries.
 const OF_SCHEDULE: &str = "SELECT key, created_at, ended_at, retry = 0, 1
     FROM runs INDEXED BY runs_by_occurrence
     WHERE schedule = ?1 AND n IS NOT NULL ORDER BY n, retry";
-/// Its other runs are in the order of their keys.
+/// A schedule's other runs. They are in the order of their keys.
 const BESIDES: &str = "SELECT key, created_at, ended_at, 1, 1 FROM runs INDEXED BY runs_besides
     WHERE schedule = ?1 AND (n IS NULL OR retry > 0) ORDER BY key";
-/// Workflows that do, one after the other.
+/// Workflows with a retention of their own, one after the other.
 const NEXT_WORKFLOW: &str = "SELECT id, retention FROM workflows
     WHERE retention IS NOT NULL AND id >= ?1 ORDER BY id LIMIT 1";
-/// Their runs, but for those of such schedules. Keys are in the order of creation.
+/// Runs of these workflows, except those of schedules with a retention of their own. Keys are in
+/// the order of creation.
 const OF_WORKFLOW: &str = "SELECT r.key, r.created_at, r.ended_at, 1, s.retention IS NULL
     FROM runs r INDEXED BY runs_by_workflow LEFT JOIN schedules s ON s.id = r.schedule
     WHERE r.workflow = ?1 AND r.key > ?2 ORDER BY r.key";
-/// All others: the oldest are at the beginning.
+/// All other runs, oldest first.
 const OTHERS: &str = "SELECT r.key, r.created_at, r.ended_at, 1,
       s.retention IS NULL AND w.retention IS NULL
     FROM runs r NOT INDEXED
@@ -49,37 +50,37 @@ const OTHERS: &str = "SELECT r.key, r.created_at, r.ended_at, 1,
 const KEEP_SHORTEST: &str = "INSERT INTO meta (key, value) VALUES (?1, CAST(?2 AS TEXT))
     ON CONFLICT DO UPDATE SET value = excluded.value
     WHERE CAST(meta.value AS INTEGER) > CAST(excluded.value AS INTEGER)";
-/// So many runs are looked at in one walk of one go: some have not ended, or are kept longer.
+/// How many runs are looked at in one walk of one pass: some have not ended, or are kept longer.
 const LOOKED_AT: usize = 10_000;
 
-/// Pages that may be free in the file: the next runs are written there. 4 MiB.
+/// How many pages may stay free in the file for the next runs: 4 MiB.
 const SPARE_PAGES: i64 = 1_024;
-/// More than this part of the file is given back.
+/// Free pages are given back if they are more than the file's pages divided by this.
 const SPARE_PART: i64 = 8;
-/// Pages given back in one transaction at most, each of which may have another one moved to its place: a due occurrence
-/// waits for one of these, never for all.
+/// How many pages are given back in one transaction at most. For each, another page may have to
+/// move. A due occurrence waits for one such transaction, never for all.
 const GIVEN_BACK: i64 = 256;
 
-/// When something may go, at the earliest.
+/// The earliest time at which something may expire.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct NextExpiry(Option<i64>);
 
 impl NextExpiry {
-    /// Something from `since` is kept for so long.
+    /// Notes that something from `since` is kept for `keep`.
     pub(super) fn note(&mut self, since: Option<i64>, keep: i64) {
         let at = since.map(|since| since.saturating_add(keep).saturating_add(1));
         self.0 = self.0.into_iter().chain(at).min();
     }
 }
 
-/// How far a walk along runs has come.
+/// The result of a walk along runs.
 struct Walked {
     expired: Vec<i64>,
-    /// The earliest instant from which on something that was looked at, or follows, is kept.
+    /// The earliest instant since which something is kept that was looked at, or that follows.
     since: Option<i64>,
-    /// The last run that was looked at and is old.
+    /// The last old run that was looked at.
     place: i64,
-    /// It has come to the end, or to what is too young.
+    /// Whether the walk reached the end, or runs that are too young.
     is_done: bool,
 }
 
@@ -123,7 +124,7 @@ impl Core {
             self.connection.prepare_cached(KEEP_SHORTEST)?.execute(params![KEPT_FOR, keep])?;
         }
         let instant = |next: NextExpiry| {
-            // What was looked at and could not be removed is looked at again, but not at once.
+            // What could not be removed although it is old is looked at again, but not at once.
             let at = next.0.map(|at| Timestamp::from_millisecond(at).unwrap_or(Timestamp::MAX));
             at.map(|at| at.max(now))
         };
@@ -143,8 +144,8 @@ impl Core {
         Ok(Expired { removed, more, next: instant(next), shortest })
     }
 
-    /// Cuts free pages off the file, some of them; whether there are more. They stay in stores that were made
-    /// before pages could be given back.
+    /// Cuts some free pages off the file. Returns whether there are more. A store created before
+    /// pages could be given back keeps them.
     fn give_back_space(&self) -> Result<bool, Failure> {
         let ask = |sql: &str| -> Result<i64, Failure> {
             Ok(self.connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
@@ -165,7 +166,7 @@ impl Core {
         is_much()
     }
 
-    /// How many went, and whether there may be more.
+    /// Removes expired runs. Returns how many, and whether there may be more.
     fn expire_runs(
         &self,
         now: i64,
@@ -198,7 +199,8 @@ impl Core {
         Ok((expired.len(), more))
     }
 
-    /// Some schedules after those that had their turn.
+    /// Adds expired runs of schedules with a retention of their own, beginning after the schedule
+    /// where the last pass stopped.
     fn of_schedules(
         &self,
         now: i64,
@@ -219,7 +221,7 @@ impl Core {
                 let left = limit - expired.len();
                 let walked = self.walk(sql, params![schedule], 0, before, left)?;
                 next.note(walked.since, keep);
-                // A retry is found twice.
+                // A retry is found by both queries.
                 removed.extend(walked.expired);
                 removed.sort_unstable();
                 removed.dedup();
@@ -236,7 +238,7 @@ impl Core {
         Ok(more)
     }
 
-    /// One workflow after the other.
+    /// Adds expired runs of workflows with a retention of their own, one workflow after the other.
     fn of_workflows(
         &self,
         now: i64,
@@ -269,8 +271,9 @@ impl Core {
         Ok(more)
     }
 
-    /// First what has become old since the last time. Then some of what was passed by: it may have ended since,
-    /// or is not kept longer any more. However much is kept, this costs no more than what is removed and one walk.
+    /// First looks at runs that became old since the last pass. Then looks again at some that were
+    /// passed by: they may have ended since, or their retention may be shorter now. However much is
+    /// kept, this costs no more than what is removed plus one walk.
     fn others(
         &self,
         now: i64,
@@ -298,7 +301,7 @@ impl Core {
         Ok(more)
     }
 
-    /// Along runs, from the oldest to the first that is too young.
+    /// Walks along runs, from the oldest to the first that is too young.
     fn walk(
         &self,
         sql: &str,
@@ -322,7 +325,7 @@ impl Core {
                 return Ok(walked);
             }
             walked.place = row.get(0)?;
-            // What goes on is looked at again when something has happened.
+            // An open run is looked at again after it has ended.
             let ended: Option<i64> = row.get(2)?;
             if !row.get(4)? {
                 continue;
@@ -333,18 +336,18 @@ impl Core {
             }
         }
         walked.is_done = rows.next()?.is_none();
-        // Of what was not looked at anything may be old.
+        // Anything that was not looked at may be old.
         walked.note((!walked.is_done).then_some(before));
         Ok(walked)
     }
 
-    /// An id after or from another, and how long its history is kept.
+    /// The next schedule or workflow, with its retention.
     fn next(&self, sql: &str, from: i64) -> Result<Option<(i64, i64)>, Failure> {
         let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
         Ok(self.connection.prepare_cached(sql)?.query_row([from], read).optional()?)
     }
 
-    /// Where a walk has stopped.
+    /// Where a walk stopped.
     fn place(&self, walk: &str) -> Result<i64, Failure> {
         let sql = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = ?1";
         let place = self.connection.prepare_cached(sql)?.query_row([walk], |row| row.get(0));
@@ -358,8 +361,8 @@ impl Core {
         Ok(())
     }
 
-    /// The ledger is clustered by schedule: a few schedules in each go, going on where it stopped,
-    /// until all of them have had their turn.
+    /// The ledger is clustered by schedule: each pass handles a few schedules and goes on where the
+    /// last one stopped, until all had their turn.
     fn expire_ledger(
         &self,
         now: i64,
@@ -373,7 +376,7 @@ impl Core {
                     LEFT JOIN schedules s ON s.id = l.schedule
                     LEFT JOIN workflows w ON w.id = s.workflow
                     WHERE l.schedule > ?1 ORDER BY l.schedule LIMIT 1";
-        // What is going on, or waits, stays: more will be said about it.
+        // Rows of active and queued occurrences stay: they will be written again.
         let delete = "DELETE FROM ledger WHERE schedule = ?1 AND n IN
                       (SELECT n FROM ledger WHERE schedule = ?1 AND decided_at < ?2
                        AND n NOT IN (SELECT live.atom FROM progress p, json_tree(p.live) live
@@ -448,7 +451,7 @@ mod tests {
         (expired.removed, expired.more)
     }
 
-    /// Steps of SQLite's machine in the walks since the last look: several for each row.
+    /// Steps of SQLite's virtual machine in the walks since the last call: several for each row.
     fn steps(core: &Core) -> i32 {
         let steps = |sql: &str| {
             let statement = core.connection.prepare_cached(sql).unwrap();
@@ -479,7 +482,8 @@ mod tests {
         // Ten thousand rows, some thirty steps each.
         assert!(most < 500_000, "{most} steps");
         core.connection.execute_batch("UPDATE workflows SET retention = NULL").unwrap();
-        // What was passed by is come to from two sides: from where the walk is, and from the beginning.
+        // Runs that were passed by are reached from two sides: from where the walk is, and from the
+        // beginning.
         for _ in 0..2 {
             while expire(&mut core, 20_000, 5_000).1 {}
         }

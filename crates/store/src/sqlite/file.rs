@@ -1,4 +1,4 @@
-//! The database file itself: one process has it at a time, and it stays where it is.
+//! The database file: one process uses it at a time, and it must stay where it is.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata, TryLockError};
@@ -10,22 +10,24 @@ use std::time::Duration;
 
 use crate::failure::Failure;
 
-/// The lock of a node that was killed while it started commands was seen to last some milliseconds longer
-/// than the node. It is waited for, much longer than that; a node that lives keeps it anyway.
+/// The lock of a node that was killed while it started commands was seen to outlive the node by
+/// some milliseconds. So it is waited for, much longer than that; a live node keeps it anyway.
 const LOCK_TRIES: u32 = 40;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
-/// Symbolic links are followed so far, as Linux does.
+/// How many symbolic links are followed, as Linux does.
 const LINKS: usize = 40;
 
-/// A device and an inode: the same file, whatever path leads to it.
+/// Device and inode: the same file, whatever path leads to it.
 type Identity = (u64, u64);
 
-/// The files that this process has locked. Closing any descriptor of a file drops the locks that SQLite holds on
-/// it in this process: a file that is open here already must not be opened once more only to see that it is locked.
+/// The files that this process has locked. Closing any descriptor of a file drops the locks that
+/// SQLite holds on it in this process, so a file that is open here must not be opened again just to
+/// see that it is locked.
 static HELD: Mutex<BTreeSet<Identity>> = Mutex::new(BTreeSet::new());
 
-/// The lock on a database file, held until it is dropped. It is on the file itself (`flock`, which the `fcntl` locks
-/// of SQLite know nothing of), not on its name: no link and no other spelling of the path leads past it.
+/// The lock on a database file, held until it is dropped. It is on the file itself (`flock`, which
+/// does not interfere with the `fcntl` locks of SQLite), not on its name: no link and no other
+/// spelling of the path avoids it.
 #[derive(Debug)]
 pub(crate) struct FileLock {
     file: File,
@@ -33,7 +35,7 @@ pub(crate) struct FileLock {
 }
 
 impl FileLock {
-    /// The lock, or nothing if another process or this one has it. The file has to exist.
+    /// Takes the lock; `None` if another process or this one has it. The file has to exist.
     pub(crate) fn hold(path: &Path) -> Result<Option<FileLock>, Failure> {
         let failed =
             |error: io::Error| Failure::Unavailable(format!("{}: {error}", path.display()));
@@ -61,7 +63,7 @@ impl Drop for FileLock {
 
 /// A locked database file.
 pub(super) struct StoreFile {
-    /// As it was named, and absolute.
+    /// The path as it was given, made absolute.
     named: PathBuf,
     log: PathBuf,
     lock: FileLock,
@@ -69,7 +71,7 @@ pub(super) struct StoreFile {
 }
 
 impl StoreFile {
-    /// Locks the file, which is made if it is not there. Nothing of a log that is there without its database is
+    /// Locks the file, and creates it if it does not exist. A log without its database is not
     /// touched: it may be all that is left.
     pub(super) fn lock(path: &Path) -> Result<StoreFile, Failure> {
         let failed =
@@ -97,17 +99,17 @@ impl StoreFile {
         Ok(file)
     }
 
-    /// Nothing was in it when it was locked.
+    /// Whether the file was empty when it was locked.
     pub(super) fn is_new(&self) -> bool {
         self.is_new
     }
 
-    /// SQLite's log beside it.
+    /// The path of SQLite's log, beside the file.
     pub(super) fn log(&self) -> &Path {
         &self.log
     }
 
-    /// Whether its name still leads to the file that is locked; if not, what is written is kept by nobody. Takes
+    /// Checks that the path still leads to the locked file; if not, what is written is lost. Takes
     /// about a microsecond.
     pub(super) fn check(&self) -> Result<(), String> {
         let what = match fs::metadata(&self.named) {
@@ -126,7 +128,8 @@ impl StoreFile {
     }
 }
 
-/// Looks after each commit whether the file and its log are still there, and tells once that they are not.
+/// Checks after each commit that the file and its log are still there, and reports once that they
+/// are not.
 pub(super) struct Guard {
     file: Arc<StoreFile>,
     log: Option<Identity>,
@@ -134,7 +137,7 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// The store is open: SQLite has made its log.
+    /// The store is open, so SQLite has created its log.
     pub(super) fn new(
         file: Arc<StoreFile>,
         gone: tokio::sync::watch::Sender<Option<String>>,
@@ -143,12 +146,13 @@ impl Guard {
         Guard { file, log, gone }
     }
 
-    /// [`Failure::Gone`] if the file was found to be gone before.
+    /// Fails with [`Failure::Gone`] if the file was found to be gone before.
     pub(super) fn known(&self) -> Result<(), Failure> {
         self.gone.borrow().as_ref().map_or(Ok(()), |why| Err(Failure::Gone(why.clone())))
     }
 
-    /// How long the log is. [`Failure::Gone`] if what was committed cannot be found again.
+    /// The size of the log. Fails with [`Failure::Gone`] if what was committed cannot be found
+    /// again.
     pub(super) fn check(&self) -> Result<u64, Failure> {
         self.file.check().and_then(|()| self.check_log()).map_err(|why| {
             tracing::error!("{why}");
@@ -182,7 +186,7 @@ fn identity(found: &Metadata) -> Identity {
     (found.dev(), found.ino())
 }
 
-/// Where the path leads, whether or not something is there: SQLite puts its log beside that.
+/// Follows symbolic links, whether or not the target exists: SQLite puts its log beside the target.
 fn without_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..LINKS {
@@ -210,7 +214,7 @@ fn wait_for_lock(path: &Path) -> Result<FileLock, Failure> {
     )))
 }
 
-/// A database that is made anew begins with deleting the log.
+/// Refuses a log without its database: SQLite begins a new database by deleting the log.
 fn refuse_lone_log(named: &Path, log: &Path) -> Result<(), Failure> {
     match fs::metadata(log) {
         Ok(found) if found.len() > 0 => Err(Failure::Unusable {
@@ -232,7 +236,8 @@ fn refuse_lone_log(named: &Path, log: &Path) -> Result<(), Failure> {
     }
 }
 
-/// SQLite keeps one log for each name: what one name's log has is not seen through another.
+/// Refuses a file with several hard links: SQLite keeps one log for each name, and the log of one
+/// name is not seen through another.
 fn has_other_names(path: &Path, names: u64) -> Failure {
     Failure::Unusable {
         what: format!(

@@ -1,4 +1,5 @@
-//! However much was consumed: what is decided and shown of topics takes as many steps of SQLite as without it.
+//! A test that decisions and views of topics take as many steps of SQLite with a long history as
+//! without.
 
 use engine::topics::EventState;
 use engine::{RunKey, TopicId, WorkflowId};
@@ -13,8 +14,8 @@ use crate::view::Cursor;
 
 const TOPIC: TopicId = TopicId(1);
 
-/// A topic with a few events that are pending and reserved, after so many that were consumed and skipped, each by a
-/// run of its own with a mutation.
+/// A topic with a few pending and reserved events, after `past` events that were consumed or
+/// skipped, each by a run of its own with a mutation.
 fn with_history(past: u64) -> Connection {
     let connection = Connection::open_in_memory().unwrap();
     connection.execute_batch(include_str!("schema/0001.sql")).unwrap();

@@ -1,4 +1,5 @@
-//! Incidents: written with the turn that begins or ends them, read by key, listed, removed when they are old.
+//! Incidents: written in the turn that begins or ends them, read by key, listed, and removed when
+//! they are old.
 
 use engine::IncidentKey;
 use engine::incidents::{How, Incident, IncidentEnd};
@@ -103,7 +104,7 @@ pub(super) fn list(
     view::readable_page(found, query.limit, query.after.is_none(), cursor)
 }
 
-/// Removes some that ended before this instant.
+/// Removes up to `limit` incidents that ended before this instant.
 pub(super) fn expire(connection: &Connection, before: i64, limit: usize) -> Result<usize, Failure> {
     let sql = "DELETE FROM incidents WHERE key IN
                (SELECT key FROM incidents WHERE ended_at < ?1 LIMIT ?2) RETURNING key";

@@ -1,4 +1,4 @@
-//! The embedded store: one SQLite file, one writer that commits in groups, readers beside it.
+//! The embedded store: one SQLite file, one writer that commits in groups, and readers beside it.
 
 mod access;
 mod apply;
@@ -91,11 +91,12 @@ use crate::{Answered, Store};
 pub struct SqliteOptions {
     /// Whether a commit is synced before it is acknowledged. Only simulations go without.
     pub sync: bool,
-    /// Everything happens on the caller's thread: for simulations, which must not depend on chance.
+    /// Whether everything happens on the caller's thread: for simulations, which must be
+    /// deterministic.
     pub inline: bool,
-    /// Threads that answer questions.
+    /// How many threads answer queries.
     pub readers: usize,
-    /// Kilobytes of pages that the writer keeps.
+    /// The size of the writer's page cache, in kilobytes.
     pub cache_kb: i64,
 }
 
@@ -105,7 +106,7 @@ impl Default for SqliteOptions {
     }
 }
 
-/// How often a node that commits nothing looks whether its store's file is still there.
+/// How often a node that commits nothing checks that its store's file is still there.
 const FILE_LOOK: Duration = Duration::from_secs(2);
 
 /// A store in a file.
@@ -113,21 +114,21 @@ pub struct Sqlite {
     rules: Arc<RwLock<Arc<Rules>>>,
     setup: SharedSetup,
     access: Access,
-    /// Why the store's file is gone, as soon as it is.
+    /// Why the store's file is gone, once it is.
     is_gone: tokio::sync::watch::Receiver<Option<String>>,
-    /// Held for as long as the store is open, and closed after all connections: nobody else has it open.
+    /// The lock on the file. It is held while the store is open and dropped after all connections.
     file: Arc<StoreFile>,
 }
 
 enum Access {
-    /// A writer's thread, readers' threads, and one that moves the log into the file.
+    /// A writer thread, reader threads, and a thread that copies the log into the file.
     Threads { writer: Writer, readers: Readers, _checkpointer: Checkpointer },
     /// The caller's own thread.
     Inline(Box<Mutex<Core>>),
 }
 
 impl Sqlite {
-    /// Opens the store in `path`, or makes a new one. Nobody else can open it at the same time.
+    /// Opens the store in `path`, or creates it. Nobody else can open it at the same time.
     pub fn open(
         path: &Path,
         zones: impl Into<Arc<Zones>>,
@@ -160,7 +161,7 @@ impl Sqlite {
         Ok(Sqlite { rules, setup, access, is_gone, file })
     }
 
-    /// The transaction of `work` is committed when the answer comes.
+    /// Runs `work` in a transaction, which is committed when the answer comes.
     fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Core) -> Result<T, Failure> + Send + 'static,
@@ -192,7 +193,7 @@ impl Sqlite {
 
 #[cfg(test)]
 impl Sqlite {
-    /// The core of a store on the caller's own thread.
+    /// The core of a store that runs on the caller's own thread.
     fn core<T>(&self, use_it: impl FnOnce(&mut Core) -> T) -> T {
         match &self.access {
             Access::Inline(core) => use_it(&mut core.lock().unwrap()),
@@ -211,13 +212,13 @@ fn write_inline<T: Send + 'static>(
     answered.recv().map_err(|_| Failure::Unavailable("nobody has answered".to_owned()))?
 }
 
-/// Whoever else uses the file for a moment, a copy say, is waited for so long.
+/// How long to wait for another process that uses the file for a moment, such as a backup.
 const BUSY: Duration = Duration::from_secs(10);
 
 fn connect(path: &Path, options: SqliteOptions) -> Result<Connection, Failure> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(BUSY)?;
-    // Of a new store alone: pages that become free can be given back later, some at a time.
+    // Takes effect only on a new store: free pages can be given back later, some at a time.
     connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     let sync = if options.sync { "FULL" } else { "OFF" };
@@ -226,7 +227,7 @@ fn connect(path: &Path, options: SqliteOptions) -> Result<Connection, Failure> {
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     keep_plans(&connection)?;
     if !options.inline {
-        // Moving the log into the file is the checkpointer's work: a commit does not wait for it.
+        // The checkpointer copies the log into the file, so that a commit does not wait for it.
         connection.pragma_update(None, "wal_autocheckpoint", 0)?;
         connection.pragma_update(None, "journal_size_limit", checkpoint::KEPT as i64)?;
     }
@@ -237,7 +238,7 @@ fn connect_reader(path: &Path) -> Result<Connection, Failure> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY)?;
-    // Enough for the index that a deep page among a million schedules is reached by.
+    // Enough for the index through which a page deep in a million schedules is reached.
     connection.pragma_update(None, "cache_size", -16_384)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.set_prepared_statement_cache_capacity(64);
@@ -245,8 +246,8 @@ fn connect_reader(path: &Path) -> Result<Connection, Failure> {
     Ok(connection)
 }
 
-/// A prepared statement stays as it is. Without this, SQLite prepares those that look at a partial index
-/// again whenever a parameter changes, in case another value would make another plan better.
+/// Keeps the plans of prepared statements. Otherwise SQLite prepares statements that use a partial
+/// index again whenever a parameter changes, in case another plan would suit the new value better.
 fn keep_plans(connection: &Connection) -> Result<(), Failure> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(())
@@ -509,7 +510,8 @@ impl Store for Sqlite {
         if repair {
             return self.write(move |core| core.check(now, true));
         }
-        // Nothing is changed, so the transaction is undone and not committed: a file that is damaged may refuse that.
+        // Nothing is changed, so the transaction is rolled back: a damaged file may refuse a
+        // commit.
         let findings = Arc::new(Mutex::new(None));
         let kept = findings.clone();
         let looked = self.write(move |core| {
@@ -531,7 +533,8 @@ impl Store for Sqlite {
     fn gone(&self) -> BoxFuture<'static, String> {
         let (mut is_gone, file) = (self.is_gone.clone(), Arc::downgrade(&self.file));
         Box::pin(async move {
-            // A commit notices that the file is gone; a node that commits nothing looks now and then.
+            // A commit notices that the file is gone; a node that commits nothing checks now and
+            // then.
             let looking = async {
                 while let Some(file) = file.upgrade() {
                     if let Err(why) = file.check() {
@@ -547,7 +550,7 @@ impl Store for Sqlite {
                 let why = is_gone.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
                 match why {
                     Some(why) => why,
-                    // The store was closed; its file is still there.
+                    // The store was closed, and its file is still there.
                     None => std::future::pending().await,
                 }
             };

@@ -1,4 +1,4 @@
-//! Readers beside the writer: each sees the last commit and holds nobody up.
+//! Readers beside the writer: each sees the last commit and blocks nobody.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -10,9 +10,10 @@ use rusqlite::Connection;
 
 use crate::failure::Failure;
 
-/// SQLite tells after so many steps of its machine that a question goes on.
+/// SQLite calls back after this many steps of its virtual machine.
 const STEPS: std::ffi::c_int = 100_000;
-/// So often, and no more: about half a minute. What reads longer holds up the log, which then grows without end.
+/// How many callbacks a query may take: about half a minute. A longer query would keep the log from
+/// being restarted, and the log would grow without bound.
 const MOST: u32 = 20_000;
 
 type Question = Box<dyn FnOnce(&mut Connection) + Send>;
@@ -49,7 +50,7 @@ impl Readers {
     ) -> BoxFuture<'static, Result<T, Failure>> {
         let (answer, answered) = futures_channel::oneshot::channel();
         let question: Question = Box::new(move |connection| {
-            // Whoever asked may have gone away.
+            // The caller may be gone.
             let _ = answer.send(question(connection));
         });
         let sent =

@@ -1,17 +1,17 @@
-//! What the last turns began, kept for the reports about it: most come with the next turn, and what was
-//! just written need not be read again.
+//! A cache of the runs that the last turns began, and of their schedules. Most reports come with
+//! the next turn, and rows that were just written need not be read again.
 //!
-//! Only the one writer changes schedules and runs, and it takes them out of here to do so. What is here
-//! is what is stored.
+//! Only the one writer changes schedules and runs, and it takes them out of the cache to do so. So
+//! every cached row is as it is stored.
 
 use engine::run::{self, Doing, Run, RunStatus};
 use engine::schedule::{Active, Schedule};
 use engine::turn::{ById, RunWrite, ScheduleWrite, Writes};
 use engine::{RunKey, ScheduleId};
 
-/// More are not kept: what goes on for long is read again when it ends.
+/// If more are cached, all are dropped: a run that takes long is read again when it ends.
 const KEPT: usize = 4_096;
-/// One with more than this to work on is not kept.
+/// A schedule or run with more bytes of payload than this is not cached.
 const LARGEST: usize = 4 * 1024;
 
 /// Schedules and runs as they are stored.
@@ -22,7 +22,7 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    /// Keeps what has just been written and will be asked for again.
+    /// Caches what has just been written and will be needed for a report.
     pub(super) fn keep(&mut self, writes: Writes) {
         if self.schedules.len() > KEPT || self.runs.len() > KEPT {
             self.forget();
@@ -56,7 +56,8 @@ impl Recent {
     }
 }
 
-/// A report will come for it, and all its times are stored as exactly as they are.
+/// Whether a report will come for every active run, and all times are whole milliseconds, as they
+/// are stored.
 fn is_running(schedule: &Schedule) -> bool {
     let progress = &schedule.progress;
     let payload = schedule.declared.payload.as_ref().map_or(0, |payload| payload.get().len());
@@ -66,7 +67,8 @@ fn is_running(schedule: &Schedule) -> bool {
         && payload <= LARGEST
 }
 
-/// Everything of it is performed, and all its times are stored as exactly as they are.
+/// Whether every active part is being performed, and all times are whole milliseconds, as they are
+/// stored.
 fn is_plain(run: &Run) -> bool {
     let is_performed = |active: &run::Active| matches!(active.doing, Doing::Performed { .. });
     let position = &run.position;

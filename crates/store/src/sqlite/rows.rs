@@ -1,4 +1,4 @@
-//! Between rows and what the engine knows.
+//! Conversion of rows into the engine's types.
 
 use engine::incidents::{How, Incident, IncidentEnd};
 use engine::ledger::{Entry, Outcome};
@@ -62,7 +62,7 @@ pub(super) const SCHEDULE: &str = "s.id, s.workflow, s.trigger, s.status, s.decl
      s.updated_at, p.anchor, p.mark, p.next_nominal, p.next_effective, p.n, p.renewed_at, \
      p.current_repeat, p.current_retry, p.run_count, p.error_count, p.last_error, p.last_run_at, \
      p.last_outcome, p.live, p.has_overrides, p.recomputed_at, p.incident";
-/// How many columns that is.
+/// How many columns a schedule has.
 pub(super) const SCHEDULE_COLUMNS: usize = 24;
 
 pub(super) fn schedule(row: &Row<'_>) -> Read<Schedule> {
@@ -107,7 +107,7 @@ pub(super) const RUN: &str = "r.key, r.uuid, r.workflow, r.version, r.schedule, 
      r.triggered_by, r.by, r.nominal, r.effective, r.status, r.created_at, r.started_at, r.ended_at, \
      r.timeout, r.state, r.lacks_place, r.overdue, r.parent, r.parent_token, r.depth, r.input, \
      r.output, r.error, r.retry_of, r.handler, r.trace, r.root, r.hops";
-/// How many columns that is.
+/// How many columns a run has.
 pub(super) const RUN_COLUMNS: usize = 30;
 
 pub(super) fn run(row: &Row<'_>) -> Read<Run> {
@@ -149,7 +149,7 @@ fn parent(row: &Row<'_>) -> Read<Option<Parent>> {
     Ok(Some(Parent { run, token, depth, root: RunKey(row.get(28)?), hops }))
 }
 
-/// The id of a run: of the columns `uuid`, `n` and `retry`, which are these.
+/// The id of a run, from the columns `uuid`, `n` and `retry` at these indexes.
 pub(super) fn run_id(
     row: &Row<'_>,
     schedule: Option<ScheduleId>,
@@ -164,7 +164,7 @@ pub(super) fn run_id(
     }
 }
 
-/// What became of work that was late.
+/// How a deadline ended a run or step.
 pub(super) fn end(row: &Row<'_>, column: usize) -> Read<Option<DeadlineEnd>> {
     let name: Option<String> = row.get(column)?;
     let unknown = || damaged(column, Type::Text, "unknown end");
@@ -215,7 +215,7 @@ pub(super) fn workflow(row: &Row<'_>) -> Read<Workflow> {
 
 pub(super) const INCIDENT: &str = "i.key, i.workflow, i.schedule, i.run, i.nominal, i.error, i.began_at, \
      i.told, i.ending, i.ended_at, i.ended_by, i.ended_told";
-/// How many columns that is.
+/// How many columns an incident has.
 pub(super) const INCIDENT_COLUMNS: usize = 12;
 
 pub(super) fn incident(row: &Row<'_>) -> Read<Incident> {

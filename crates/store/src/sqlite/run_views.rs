@@ -1,7 +1,7 @@
-//! Runs, as they are seen.
+//! Views of runs.
 //!
-//! Each list is put together of branches, of which each is read in the order of one index and no further than the page:
-//! how many runs there are beyond it does not matter.
+//! Each list is a union of branches. Each branch is read in the order of one index and no further
+//! than the page, so that the number of runs beyond the page does not matter.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ use crate::view::{
     self, ATTEMPTS_SHOWN, Ahead, Cursor, MOST_AHEAD, Page, RunDetail, RunQuery, RunView,
 };
 
-/// What is read beside a run: its workflow's name, and what its parent is called.
+/// The columns read beside a run: its workflow's name, and its parent's id.
 const BESIDE: &str = "w.name, p.key, p.schedule, p.uuid, p.n, p.retry";
 const JOINED: &str = "JOIN workflows w ON w.id = r.workflow LEFT JOIN runs p ON p.key = r.parent";
 
@@ -38,7 +38,8 @@ fn read_view(row: &Row<'_>) -> rusqlite::Result<RunView> {
 /// A part of the runs that is read in order.
 struct Branch {
     index: &'static str,
-    /// What its rows have in common, in the index's own words where it has some: SQLite does not see what follows.
+    /// The condition that selects its rows. It repeats the index's own condition word for word:
+    /// SQLite does not see that it follows.
     of: String,
     order: &'static str,
 }
@@ -72,8 +73,8 @@ fn of_any(query: &RunQuery) -> &'static str {
 fn branches(query: &RunQuery) -> Vec<Branch> {
     let of = of_statuses(query);
     if query.schedule.is_some() {
-        // A schedule's first runs of occurrences are in the order of their numbers, which is that of their keys. Its
-        // retries and those by hand are found by another index.
+        // The first runs of a schedule's occurrences are in the order of their numbers, which is
+        // that of their keys. Its retries, and runs started by hand, are found by another index.
         let first = format!("AND r.n IS NOT NULL AND r.retry = 0 {of}");
         return vec![
             Branch { order: "r.n DESC", ..Branch::new("runs_by_occurrence", first) },
@@ -126,7 +127,8 @@ impl Between {
     }
 }
 
-/// The last run that was created before an instant, and the first one after it, as far as keys are in that order.
+/// The last run created before an instant and the first one after it, as far as keys are in the
+/// order of creation.
 fn around(connection: &Connection, at: i64) -> Result<(Option<i64>, Option<i64>), Failure> {
     let sql = "SELECT (SELECT min(key) FROM runs), (SELECT max(key) FROM runs)";
     let ends = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
@@ -154,11 +156,13 @@ fn around(connection: &Connection, at: i64) -> Result<(Option<i64>, Option<i64>)
     Ok((older, younger))
 }
 
-/// What Punctual starts itself, to tell people something, is of one workflow.
+/// Leaves out the runs that Punctual starts itself to notify people: all of them are of one
+/// workflow.
 const NOT_OF_THE_SYSTEM: &str =
     " AND r.workflow NOT IN (SELECT id FROM workflows WHERE name = 'punctual-notice')";
 
-/// What holds for all of a query, with its parameters: first the keys, then the workflow if there is one.
+/// The conditions that hold for every branch, with their parameters: first the keys, then the
+/// workflow if there is one.
 fn conditions(query: &RunQuery, between: Between) -> (String, Vec<Value>) {
     let mut sql = String::from("WHERE r.key > ? AND r.key < ?");
     let mut params: Vec<Value> = vec![between.after.into(), between.before.into()];
@@ -210,7 +214,7 @@ pub(super) fn runs(connection: &Connection, query: &RunQuery) -> Result<Page<Run
     view::readable_page(found.collect(), query.limit, query.after.is_none(), cursor)
 }
 
-/// One branch of a list.
+/// The query of one branch of a list.
 struct Listing {
     sql: String,
     params: Vec<Value>,
@@ -238,8 +242,8 @@ impl Listing {
     }
 }
 
-/// Those of one status that have not ended are in the order of their workflows: the latest of each, from one workflow to
-/// the next, and no further than the page.
+/// Open runs of one status are in the order of their workflows: reads the latest of each, from one
+/// workflow to the next, and no further than the page.
 fn open(
     connection: &Connection,
     query: &RunQuery,
@@ -312,7 +316,7 @@ fn position(connection: &Connection, run: &Run) -> Result<Option<u64>, Failure> 
                       AND (r.handler IS NULL) = ?3 LIMIT ?4))
                FROM workflows w WHERE w.id = ?1
                  AND EXISTS (SELECT 1 FROM runs r WHERE r.key = ?2 AND r.status = 0)";
-    // The run may have begun since it was read: then it waits for nobody.
+    // The run may have begun since it was read: then it waits for nothing.
     let read = |row: &Row<'_>| {
         Ok(Ahead {
             concurrency: row.get(0)?,

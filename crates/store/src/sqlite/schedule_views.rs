@@ -1,4 +1,4 @@
-//! Schedules and their ledger, as they are seen.
+//! Views of schedules and their ledgers.
 
 use engine::ledger::Outcome;
 use engine::run::RunStatus;
@@ -59,7 +59,7 @@ pub(super) fn triggered(
 }
 
 pub(super) fn coming(connection: &Connection, limit: usize) -> Result<Vec<ScheduleView>, Failure> {
-    // In the order of time: `CROSS JOIN` keeps the planner from beginning with the workflows.
+    // `CROSS JOIN` makes the planner go by time, instead of beginning with the workflows.
     let sql = "SELECT u.id FROM wakeups u CROSS JOIN schedules s ON s.id = u.id
                CROSS JOIN workflows w ON w.id = s.workflow
                WHERE u.kind = 1 AND NOT w.paused ORDER BY u.due, u.id LIMIT ?1";
@@ -88,7 +88,7 @@ fn list(connection: &Connection, query: &ScheduleQuery) -> Result<Page<ScheduleV
     Ok(Page { items, total: Total::Exact(count(connection, query)?), next })
 }
 
-/// One more than the page.
+/// The ids of a page, and one more.
 fn listed_ids(connection: &Connection, query: &ScheduleQuery) -> Result<Vec<ScheduleId>, Failure> {
     let status = query.status.map(|status| code(&Status::ALL, status));
     let workflow = query.workflow.map(|workflow| workflow.0);
@@ -98,7 +98,7 @@ fn listed_ids(connection: &Connection, query: &ScheduleQuery) -> Result<Vec<Sche
             "schedules INDEXED BY schedules_by_workflow
              WHERE id > ?1 AND workflow = ?2 AND status = ?3"
         }
-        // Of each status some: merged, as the index orders by status first.
+        // Reads some of each status and merges them, because the index orders by status first.
         (Some(workflow), None) => return merged(connection, query, workflow, start.after),
         (None, Some(_)) => {
             "schedules INDEXED BY schedules_by_status
@@ -113,14 +113,14 @@ fn listed_ids(connection: &Connection, query: &ScheduleQuery) -> Result<Vec<Sche
     Ok(ids.collect::<Result<Vec<_>, _>>()?)
 }
 
-/// Where a page begins: so many after the schedule with this id.
+/// Where a page begins: this many schedules after the schedule with this id.
 struct Start {
     after: i64,
     offset: u64,
 }
 
 impl Start {
-    /// A deep page is reached block by block, and then one by one inside of its block.
+    /// A large offset is reached block by block, and then one by one inside its block.
     fn of(connection: &Connection, query: &ScheduleQuery) -> Result<Start, Failure> {
         let after = view::number(query.after.as_ref()).unwrap_or(i64::MIN);
         let mut start = Start { after, offset: query.offset };

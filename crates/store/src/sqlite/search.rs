@@ -1,4 +1,4 @@
-//! Schedules by the beginnings of the words in their names.
+//! Finds schedules by the beginnings of the words in their names.
 
 use engine::ScheduleId;
 use engine::schedule::Status;
@@ -10,15 +10,15 @@ use crate::failure::Failure;
 use crate::view::{self, Cursor, Page, ScheduleQuery, ScheduleView, Total};
 use crate::words::words;
 
-/// So many are looked at for one page; a page of rare ones among many is short, and says where to go
-/// on.
+/// How many entries are looked at for one page. A page of rare matches among many entries is short,
+/// and its cursor says where to go on.
 const LOOKED_AT: usize = 2_000;
-/// Counted up to so many.
+/// Matches are counted up to this many.
 const COUNTED: u64 = 10_000;
-/// To see which word is the rarest, so many of each are counted.
+/// This many entries of each word are counted to find the rarest word.
 const RARE: u64 = 1_000;
 
-/// Where a page ends: the word that leads, and the last entry that was looked at.
+/// Where a page ends: the leading word, and the last entry that was looked at.
 #[derive(Clone)]
 struct Place {
     lead: String,
@@ -26,7 +26,7 @@ struct Place {
     id: i64,
 }
 
-/// The rarest word leads, the others are looked for in each name.
+/// The rarest word leads; the others are checked against each name.
 pub(super) fn search(
     connection: &Connection,
     query: &ScheduleQuery,
@@ -71,7 +71,7 @@ pub(super) fn search(
     Ok(page)
 }
 
-/// The word that the fewest begin with; of equal ones, the longest.
+/// The word that begins the fewest entries; of equal ones, the longest.
 fn rarest(connection: &Connection, wanted: &[String]) -> Result<Option<String>, Failure> {
     let [first, rest @ ..] = wanted else { return Ok(None) };
     if rest.is_empty() {
@@ -87,14 +87,15 @@ fn rarest(connection: &Connection, wanted: &[String]) -> Result<Option<String>, 
     Ok(best.map(|(_, word)| word.clone()))
 }
 
-/// Whether the schedule is wanted, and this is the first of its words by which it is found.
+/// Whether the schedule matches, and this entry is the first of its words that the leading word
+/// finds.
 fn is_wanted(
     connection: &Connection,
     query: &ScheduleQuery,
     wanted: &[String],
     place: &Place,
 ) -> Result<bool, Failure> {
-    // The name is only looked for in the declaration if the rest is wanted.
+    // The name is read from the declaration only if status and workflow match.
     let sql = "SELECT declared ->> 'name' FROM schedules
                WHERE id = ?1 AND (?2 IS NULL OR status = ?2) AND (?3 IS NULL OR workflow = ?3)";
     let status = query.status.map(|status| code(&Status::ALL, status));
@@ -108,7 +109,7 @@ fn is_wanted(
         && wanted.iter().all(|word| names.iter().any(|name| name.starts_with(word.as_str()))))
 }
 
-/// Exact for one word without filters up to a limit; else what can be said cheaply.
+/// Exact for one word without filters, up to a limit; otherwise what can be counted cheaply.
 fn count_found(
     connection: &Connection,
     query: &ScheduleQuery,
@@ -118,7 +119,7 @@ fn count_found(
     if query.status.is_some() || query.workflow.is_some() {
         return Ok(Total::AtLeast(0));
     }
-    // One name may hold several words that begin with it.
+    // One name may have several words that begin with this one.
     let sql = "SELECT count(*), count(DISTINCT schedule) FROM
                (SELECT schedule FROM words WHERE word >= ?1 AND word < ?2 LIMIT ?3)";
     let mut statement = connection.prepare_cached(sql)?;
@@ -134,13 +135,13 @@ fn count_entries(connection: &Connection, word: &str, limit: u64) -> Result<u64,
     Ok(statement.query_row((word, after_all(word), limit), |row| row.get(0))?)
 }
 
-/// After everything that begins with the word.
+/// A text that sorts after everything that begins with the word.
 fn after_all(word: &str) -> String {
     format!("{word}\u{10ffff}")
 }
 
 impl Place {
-    /// Words hold no slash.
+    /// Parses a cursor. Words contain no slash.
     fn read(text: &str) -> Option<Place> {
         let (lead, rest) = text.split_once('/')?;
         let (word, id) = rest.split_once('/')?;

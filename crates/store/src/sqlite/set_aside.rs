@@ -1,4 +1,5 @@
-//! Schedules, runs and handlers that the embedded store has set aside because they cannot be read or decided.
+//! Schedules, runs and handlers that the embedded store has set aside because they cannot be read
+//! or decided.
 
 use std::collections::HashSet;
 
@@ -19,7 +20,7 @@ use crate::stored::json;
 use crate::view::Finding;
 
 impl Core {
-    /// The driver passes over it from now on, and its wakeup is gone.
+    /// Sets it aside and removes its wakeup, so that the driver passes over it.
     pub(super) fn set_aside(
         &mut self,
         what: Wakeup,
@@ -37,7 +38,8 @@ impl Core {
 }
 
 impl Core {
-    /// What is set aside; what can be read, or is gone, is there again if asked. Its wakeup is for others to mend.
+    /// The findings for what is set aside. With `repair`, what can be read or no longer exists is
+    /// taken back; later checks mend its wakeup.
     pub(super) fn check_set_aside(&mut self, repair: bool) -> Result<Vec<Finding>, Failure> {
         let mut findings = Vec::new();
         for aside in list(&self.connection)? {
@@ -55,7 +57,7 @@ impl Core {
     }
 }
 
-/// What belongs to a schedule, wherever it is. `?1` is the schedule.
+/// Deletes everything that belongs to a schedule, in all tables. `?1` is the schedule.
 const DELETE_BROKEN: [&str; 10] = [
     "UPDATE schedule_counts SET count = count - 1 WHERE (workflow, status) IN (
        SELECT workflow, status FROM schedules WHERE id = ?1
@@ -73,7 +75,8 @@ const DELETE_BROKEN: [&str; 10] = [
     "DELETE FROM set_aside WHERE kind = 1 AND id = ?1",
 ];
 
-/// A run is as if it had not begun: whatever it had going on is given up. `?1` is the run.
+/// Puts a run back to before its beginning: everything it had going on is given up. `?1` is the
+/// run.
 const BEFORE_ITS_BEGIN: [&str; 5] = [
     "UPDATE workflows SET active = active - 1 WHERE concurrency IS NOT NULL AND active > 0
        AND id = (SELECT workflow FROM runs WHERE key = ?1 AND status IN (1, 2, 3) AND handler IS NULL)",
@@ -84,14 +87,14 @@ const BEFORE_ITS_BEGIN: [&str; 5] = [
 ];
 const EMPTY_RUN: &str = "UPDATE runs SET status = 0, state = ?2, owners = NULL, lacks_place = 0,
        overdue = 0, timeout = NULL WHERE key = ?1 AND status < 4";
-/// If that is not enough to read it: nothing that is needed to end it.
+/// If the run still cannot be read: clears everything that is not needed to end it.
 const BARE_RUN: &str =
     "UPDATE runs SET input = 'null', output = NULL, error = NULL, retry_of = NULL, trace = NULL,
        by = NULL, triggered_by = 0 WHERE key = ?1 AND status < 4";
 
 impl Core {
-    /// Lets a command work on what cannot be read, so that a person can get rid of it. Returns the command for the
-    /// engine, and how many schedules are deleted already.
+    /// Makes a command work on rows that cannot be read, so that a person can get rid of them.
+    /// Returns the command for the engine, and how many schedules were deleted already.
     pub(super) fn without_broken(&mut self, command: Command) -> Result<(Command, u64), Failure> {
         match command {
             Command::DeleteSchedules(mut ids) => {
@@ -127,8 +130,8 @@ impl Core {
         Ok(())
     }
 
-    /// A run that has not ended and cannot be read becomes one that has not begun: cancelling it ends it, and whoever
-    /// waits for it goes on.
+    /// Turns an open run that cannot be read into one that has not begun: cancelling it then ends
+    /// it, and the runs that wait for it go on.
     fn make_readable(&mut self, id: &RunId) -> Result<(), Failure> {
         let Some(key) = run_key(&self.connection, id)? else { return Ok(()) };
         let what = Wakeup::Run(key);
@@ -151,7 +154,7 @@ impl Core {
     }
 }
 
-/// Whether there is something of a schedule, but not all of it, or it cannot be read.
+/// Whether a schedule has some of its rows but not all, or cannot be read.
 fn is_broken(connection: &Connection, id: ScheduleId) -> Result<bool, Failure> {
     let sql = "SELECT EXISTS (SELECT 1 FROM schedules WHERE id = ?1)
                  + EXISTS (SELECT 1 FROM progress WHERE id = ?1),
@@ -167,7 +170,7 @@ fn is_broken(connection: &Connection, id: ScheduleId) -> Result<bool, Failure> {
     })
 }
 
-/// Whether it can be read, or is not there at all.
+/// Whether it can be read, or does not exist at all.
 fn is_readable(connection: &Connection, what: Wakeup) -> bool {
     let id = stored(what).1;
     let read = |sql: &str, read: fn(&Row<'_>) -> Result<(), rusqlite::Error>| {
@@ -193,14 +196,14 @@ fn is_readable(connection: &Connection, what: Wakeup) -> bool {
     found.is_ok()
 }
 
-/// All of it, for the driver.
+/// Everything that is set aside, for the driver.
 pub(super) fn known(connection: &Connection) -> Result<HashSet<Wakeup>, Failure> {
     let mut statement = connection.prepare("SELECT kind, id FROM set_aside")?;
     let found = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     found.map(|row| row.map_err(Failure::from).and_then(|(kind, id)| read(kind, id))).collect()
 }
 
-/// All of it, for people.
+/// Everything that is set aside, for people.
 pub(super) fn list(connection: &Connection) -> Result<Vec<SetAside>, Failure> {
     let sql = "SELECT a.kind, a.id, a.reason, a.at FROM set_aside a ORDER BY a.at, a.kind, a.id";
     let mut statement = connection.prepare_cached(sql)?;
@@ -220,7 +223,7 @@ pub(super) fn list(connection: &Connection) -> Result<Vec<SetAside>, Failure> {
     Ok(all)
 }
 
-/// The id of a run, of which everything else may be unreadable.
+/// The id of a run, read on its own: everything else in the row may be unreadable.
 fn run_id(connection: &Connection, key: i64) -> Result<Option<String>, Failure> {
     let sql = "SELECT uuid, schedule, n, retry FROM runs WHERE key = ?1";
     let found = connection.query_row(sql, [key], |row| {

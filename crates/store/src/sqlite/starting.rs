@@ -1,4 +1,4 @@
-//! What the embedded store keeps of a node that has just started: see [`Starting`].
+//! How the embedded store keeps the [`Starting`] row of a node.
 
 use engine::RunKey;
 use engine::turn::Wakeup;
@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::starting::{Starting, Trial};
 
 impl Core {
-    /// A new life of the node has started.
+    /// Reads the row an earlier start left, and stores the row of the new start.
     pub(super) fn begin_start(&self, name: &str) -> Result<Starting, Failure> {
         let starting = Starting::next(self.starting(name)?.as_deref());
         self.keep_starting(name, &starting)?;

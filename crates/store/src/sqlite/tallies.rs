@@ -1,4 +1,4 @@
-//! Tallies: added to with each transaction, read by minute, and gone after some days.
+//! Tallies: each transaction adds to them; they are read by minute and removed after some days.
 
 use engine::turn::Writes;
 use jiff::Timestamp;
@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use crate::failure::Failure;
 use crate::tally::{KEPT_MINUTES, Tally, minute, minutes, tallied};
 
-/// A row or two for each transaction, however much it has decided.
+/// Adds a transaction's counts: a row or two, however much it has decided.
 pub(super) fn write(connection: &Connection, writes: &Writes) -> Result<(), Failure> {
     let tallies = tallied(writes);
     if tallies.is_empty() {
@@ -39,7 +39,7 @@ pub(super) fn tallies(
     Ok(found)
 }
 
-/// How many rows went.
+/// Removes old tallies. Returns how many rows.
 pub(super) fn expire(
     connection: &Connection,
     now: Timestamp,

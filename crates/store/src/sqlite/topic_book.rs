@@ -1,4 +1,4 @@
-//! The engine reads topics, events and handlers inside of the transaction.
+//! The engine's lookups of topics, events and handlers inside the transaction.
 
 use engine::handlers::Handler;
 use engine::run::Part;
@@ -111,7 +111,7 @@ pub(super) fn oldest_pending(
     all(connection, sql, params![topic.0, limit], read)
 }
 
-/// The handler that stands for the triggers of a workflow.
+/// The handler id that stands for a workflow's triggers.
 pub(super) const TRIGGERS: i64 = 0;
 
 pub(super) fn subscribers(

@@ -1,4 +1,4 @@
-//! Events that are done with go after a while, and what others still need of runs stays.
+//! Removes finished events after a while, and finds the runs that something still refers to.
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -8,7 +8,7 @@ use super::expiry::NextExpiry;
 use crate::failure::Failure;
 
 impl Core {
-    /// Those of these runs that nothing refers to which goes on.
+    /// Those of these runs that nothing open refers to.
     pub(super) fn not_needed(&self, runs: Vec<i64>) -> Result<Vec<i64>, Failure> {
         let mut found = Vec::with_capacity(runs.len());
         for key in runs {
@@ -19,9 +19,9 @@ impl Core {
         Ok(found)
     }
 
-    /// Events that were done with longer ago than they are kept: for `keep`, or as long as their workflow says. A few topics in each
-    /// go, going on where it stopped, until all of them have had their turn. How many went, and whether there may
-    /// be more.
+    /// Removes events that finished longer ago than `keep`, or than their workflow's retention.
+    /// Each pass handles a few topics and goes on where the last one stopped, until all had their
+    /// turn. Returns how many events were removed, and whether there may be more.
     pub(super) fn expire_events(
         &self,
         now: i64,
@@ -60,8 +60,8 @@ impl Core {
     }
 }
 
-/// Whether a run is referred to by something that goes on: an event that is reserved, a handler that runs or will
-/// go on with it, a workflow that waits for it.
+/// Whether something open refers to the run: a reserved event, a handler that runs or will resume
+/// it, a workflow that waits for it.
 pub(super) fn is_needed(connection: &Connection, run: i64) -> Result<bool, Failure> {
     let sql = "SELECT EXISTS (SELECT 1 FROM events INDEXED BY events_reserved
                               WHERE state = 1 AND run = ?1)
@@ -72,7 +72,7 @@ pub(super) fn is_needed(connection: &Connection, run: i64) -> Result<bool, Failu
     Ok(connection.prepare_cached(sql)?.query_row([run], |row| row.get(0))?)
 }
 
-/// The topic after this one, and how long its workflow keeps things, if it says so itself.
+/// The topic after this one, with its workflow's retention if it has one.
 fn next_topic(connection: &Connection, after: i64) -> Result<Option<(i64, Option<i64>)>, Failure> {
     let sql = "SELECT t.id, w.retention FROM topics t LEFT JOIN workflows w ON w.id = t.workflow
                WHERE t.id > ?1 ORDER BY t.id LIMIT 1";
@@ -80,14 +80,14 @@ fn next_topic(connection: &Connection, after: i64) -> Result<Option<(i64, Option
     Ok(statement.query_row([after], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
 }
 
-/// Removes up to `limit` events of a topic that were done with before; how many.
+/// Removes up to `limit` events of a topic that finished before this instant. Returns how many.
 pub(super) fn expire_in(
     connection: &Connection,
     topic: i64,
     before: i64,
     limit: usize,
 ) -> Result<usize, Failure> {
-    // Pending and reserved events are not in the index.
+    // The index has no pending or reserved events.
     let sql = "SELECT key, state FROM events INDEXED BY events_by_end
                WHERE state > 1 AND topic = ?1 AND updated_at < ?2 ORDER BY updated_at LIMIT ?3";
     let mut statement = connection.prepare_cached(sql)?;

@@ -1,4 +1,4 @@
-//! Between rows and what the engine knows of topics, events and handlers.
+//! Conversion of rows of topics, events, handlers and mutations into the engine's types.
 
 use engine::handlers::{Cause, Handler, Mutation, MutationStatus};
 use engine::run::Ending;
@@ -25,7 +25,7 @@ fn maybe_run(row: &Row<'_>, column: usize) -> Read<Option<RunKey>> {
 
 pub(super) const TOPIC: &str = "t.id, t.workflow, t.name, t.max_attempts, t.pending, t.reserved, \
      t.consumed, t.skipped, t.created_at";
-/// How many columns that is.
+/// How many columns a topic has.
 pub(super) const TOPIC_COLUMNS: usize = 9;
 
 pub(super) fn topic(row: &Row<'_>) -> Read<Topic> {
@@ -63,7 +63,7 @@ pub(super) fn fate(row: &Row<'_>) -> Read<Fate> {
 /// Begins with the columns of [`FATE`]; `m` is the row of `messages`.
 pub(super) const EVENT: &str = "e.key, e.topic, e.state, e.attempt, e.run, e.reason, \
      e.updated_at, e.hops, e.created_at, e.message_id, m.title, m.payload, m.causes";
-/// How many columns that is.
+/// How many columns an event has.
 pub(super) const EVENT_COLUMNS: usize = 13;
 
 pub(super) fn event(row: &Row<'_>) -> Read<Event> {
@@ -81,7 +81,7 @@ pub(super) fn event(row: &Row<'_>) -> Read<Event> {
 
 pub(super) const HANDLER: &str = "h.id, h.workflow, h.name, h.kind, h.state, h.cause, h.wake_at, \
      h.retry_at, h.failures, h.resumes, h.run, h.last_run_at, h.last_outcome, h.runs";
-/// How many columns that is.
+/// How many columns a handler has.
 pub(super) const HANDLER_COLUMNS: usize = 14;
 
 pub(super) fn handler(row: &Row<'_>) -> Read<Handler> {
@@ -105,7 +105,7 @@ pub(super) fn handler(row: &Row<'_>) -> Read<Handler> {
 
 pub(super) const MUTATION: &str =
     "m.run, m.workflow, m.handler, m.status, m.started_at, m.updated_at, m.said_by, m.note";
-/// How many columns that is.
+/// How many columns a mutation has.
 pub(super) const MUTATION_COLUMNS: usize = 8;
 
 pub(super) fn mutation(row: &Row<'_>) -> Read<Mutation> {

@@ -1,4 +1,4 @@
-//! Topics, events, producers, consumers and mutations, as they are seen.
+//! Views of topics, events, producers, consumers and mutations.
 
 use engine::topics::EventState;
 use engine::{RunId, ScheduleId, TopicId, WorkflowId};
@@ -13,7 +13,7 @@ use crate::topic_view::{
 };
 use crate::view::{self, Cursor, Page, Total};
 
-/// What a run is called, in columns beside others.
+/// The columns that make a run's id, joined to another row.
 const RUN_ID: &str = "r.key, r.schedule, r.uuid, r.n, r.retry";
 
 fn maybe_run_id(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<RunId>> {
@@ -28,7 +28,7 @@ fn run_id(row: &Row<'_>, first: usize) -> rusqlite::Result<RunId> {
     rows::run_id(row, schedule, [first + 2, first + 3, first + 4])
 }
 
-/// Nothing at all.
+/// An empty page.
 fn nothing<T>() -> Page<T> {
     Page { items: Vec::new(), total: Total::Exact(0), next: None }
 }
@@ -52,7 +52,7 @@ pub(super) fn topics(
         return Ok(view::page(found, query.limit, query.after.is_none(), cursor));
     }
     let (name, id) = after_topic(query.after.as_ref()).unwrap_or(("", TopicId(0)));
-    // First those of the same name, then those of greater ones: each by an index alone.
+    // First topics of the same name, then those of greater names: each query uses an index alone.
     let same = query.name.as_deref().unwrap_or(name);
     let mut found =
         topics_of(connection, "t.name = ?1 AND t.id > ?2", of_workflow, same, id, limit)?;
@@ -98,7 +98,7 @@ pub(super) fn events(
     connection: &Connection,
     query: &EventQuery,
 ) -> Result<Page<EventView>, Failure> {
-    // As of one instant: an event that comes to another state meanwhile is in one place, and once.
+    // In one transaction, so that an event that changes its state meanwhile is listed exactly once.
     let connection = &*connection.unchecked_transaction()?;
     let Some(topic) = topic_book::topic(connection, query.topic)? else { return Ok(nothing()) };
     let limit = query.limit.saturating_add(1);
@@ -118,7 +118,7 @@ pub(super) fn events(
     }
     let cursor = |view: &EventView| event_cursor(&view.event);
     let page = view::page(found, query.limit, query.after.is_none(), cursor);
-    // They are counted already.
+    // The topic's row counts its events by state.
     let total = match query.state {
         Some(state) => topic.counts.of(state),
         None => EventState::ALL.iter().map(|state| topic.counts.of(*state)).sum(),
@@ -126,8 +126,8 @@ pub(super) fn events(
     Ok(Page { total: Total::Exact(total), ..page })
 }
 
-/// The first events of one state after a page's cursor: when they were published, and their keys. However many
-/// there are beyond them, none of those is looked at.
+/// The first events of one state after the cursor: when they were published, and their keys. Events
+/// beyond them are not read, however many there are.
 fn places_of(
     connection: &Connection,
     query: &EventQuery,
@@ -141,7 +141,7 @@ fn places_of(
     let after = after_event(query.after.as_ref());
     let start = if query.oldest_first { i64::MIN } else { i64::MAX };
     let (at, key) = after.map_or((start, start), |(at, key)| (at, key.0));
-    // First those of the same instant, then the others: each by an index alone.
+    // First events of the same instant, then the others: each query uses an index alone.
     let same = format!("created_at = ?2 AND key {than} ?3");
     let beyond = format!("created_at {than} ?2 AND ?3 IS NOT NULL");
     let mut found: Vec<(i64, i64)> = Vec::new();
@@ -157,7 +157,7 @@ fn places_of(
 }
 
 fn places_sql(state: EventState, condition: &str, order: &str) -> String {
-    // The index's own condition is said as well: SQLite does not see that it follows.
+    // Repeats the index's own condition: SQLite does not see that it follows.
     let source = match state {
         EventState::Pending => "INDEXED BY events_pending WHERE state = 0".to_owned(),
         other => {

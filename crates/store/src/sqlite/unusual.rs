@@ -1,4 +1,4 @@
-//! Occurrences that did not run, of all schedules.
+//! The list of occurrences that did not run, of all schedules.
 
 use engine::ledger::Outcome;
 use rusqlite::{Connection, Row};
@@ -7,12 +7,12 @@ use super::rows::{self, code, ms};
 use crate::failure::Failure;
 use crate::view::{self, Page, UnusualQuery, UnusualRow};
 
-/// Those of each outcome are read in the order of one index, no further than the page.
+/// Reads each outcome in the order of one index, no further than the page.
 pub(super) fn unusual(
     connection: &Connection,
     query: &UnusualQuery,
 ) -> Result<Page<UnusualRow>, Failure> {
-    // The index's own condition is said as well: SQLite does not see that it follows.
+    // Repeats the index's own condition: SQLite does not see that it follows.
     let sql = format!(
         "SELECT {}, s.declared ->> 'name', w.name
          FROM ledger l INDEXED BY ledger_unusual

@@ -1,4 +1,4 @@
-//! Calendars, the zone database's release, and copies.
+//! Calendars, the release of the zone database, and backups.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::rules::{self, Change};
 use crate::view::CalendarView;
 
-/// Pages copied between two looks at the clock of others.
+/// How many pages a backup copies in one step.
 const BACKUP_PAGES: i32 = 1_024;
 
 pub(super) fn calendars(connection: &Connection) -> Result<Vec<CalendarView>, Failure> {
@@ -46,7 +46,8 @@ impl Core {
     ) -> Result<Vec<ScheduleId>, Failure> {
         let sql = "INSERT OR REPLACE INTO calendars (id, spec) VALUES (?1, ?2)";
         self.connection.prepare_cached(sql)?.execute([id, spec])?;
-        // Composed calendars change with their parts: all schedules with a calendar are looked at.
+        // Composed calendars change with their parts, so every schedule with a calendar is
+        // outdated.
         let sql = "INSERT OR IGNORE INTO outdated SELECT id FROM schedules
                    WHERE calendar IS NOT NULL ORDER BY id";
         self.connection.prepare_cached(sql)?.execute([])?;
@@ -97,7 +98,7 @@ impl Core {
         let known: Option<String> =
             self.connection.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
         let is_known = known.as_deref() == Some(zones);
-        // Of a new store nothing was computed with another zone database yet.
+        // On a new store nothing was computed with another zone database yet.
         let sql = match is_known || known.is_none() {
             true => "SELECT schedule FROM outdated WHERE schedule > ?1 ORDER BY schedule LIMIT ?2",
             false => "SELECT id FROM progress WHERE id > ?1 ORDER BY id LIMIT ?2",
@@ -112,7 +113,7 @@ impl Core {
         Ok(ids)
     }
 
-    /// Those of these schedules whose next times may be of a calendar that has changed since.
+    /// Those of these schedules whose next times may come from a calendar that has changed since.
     pub(super) fn outdated_among(
         &self,
         ids: impl Iterator<Item = ScheduleId>,
@@ -133,7 +134,7 @@ impl Core {
         Ok(found)
     }
 
-    /// Their next times are of the calendars as they are.
+    /// Clears the outdated mark of schedules whose next times were recomputed.
     pub(super) fn up_to_date(&self, ids: &[ScheduleId]) -> Result<(), Failure> {
         let sql = "DELETE FROM outdated WHERE schedule = ?1";
         let mut statement = self.connection.prepare_cached(sql)?;
@@ -144,11 +145,11 @@ impl Core {
     }
 }
 
-/// Copies the store in the file `from`, as of one instant, into the new file `to`. Whoever has it open
-/// goes on meanwhile.
+/// Copies the store in the file `from`, as of one instant, into the new file `to`. A process that
+/// has it open goes on meanwhile. Returns the size of the copy in bytes.
 pub fn backup_file(from: &Path, to: &Path) -> Result<u64, Failure> {
-    // Nothing is written; but a log that a crash has left behind is read with the help of a file that
-    // only a writer may make.
+    // The source is not written to. But reading a log that a crash left behind needs a file that
+    // only a writer may create.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(from, flags)?;
     connection.busy_timeout(std::time::Duration::from_secs(10))?;
@@ -156,7 +157,7 @@ pub fn backup_file(from: &Path, to: &Path) -> Result<u64, Failure> {
     backup(&connection, to)
 }
 
-/// Copies the store as of one instant, while others go on.
+/// Copies the store as of one instant, while other connections go on.
 pub(super) fn backup(connection: &Connection, to: &Path) -> Result<u64, Failure> {
     if to.exists() {
         return Err(Failure::Refused(Refused::Conflict(format!(
@@ -165,8 +166,8 @@ pub(super) fn backup(connection: &Connection, to: &Path) -> Result<u64, Failure>
         ))));
     }
     let mut copy = Connection::open(to)?;
-    // Inside of a transaction the source stays as it is, and what others write meanwhile does not make
-    // the copy begin again.
+    // Inside a transaction the source does not change, and writes by others do not make the copy
+    // start over.
     let instant = connection.unchecked_transaction()?;
     instant.query_row("SELECT count(*) FROM meta", [], |_| Ok(()))?;
     let backup = rusqlite::backup::Backup::new(&instant, &mut copy)?;

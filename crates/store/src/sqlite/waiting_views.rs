@@ -1,4 +1,4 @@
-//! What waits for people and for workers, and what deadlines have brought about, as it is seen.
+//! Views of approvals, queues and alerts.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,13 +14,13 @@ use crate::failure::Failure;
 use crate::set_aside::if_readable;
 use crate::view::{self, AlertView, ApprovalQuery, ApprovalView, Cursor, Page, QueueView};
 
-/// A row of what people are asked, with what is needed to say it in full.
+/// A row of an approval, with what is needed to complete its view.
 struct Asked {
     run: RunKey,
     step: u32,
     workflow: WorkflowId,
     version: u32,
-    /// Nothing if it cannot be read.
+    /// `None` if it cannot be read.
     position: Option<Position>,
     view: ApprovalView,
 }
@@ -77,7 +77,7 @@ pub(super) fn approvals(
                 unknown.insert(if_readable(read)?)
             }
         };
-        // What cannot be read is left out: nobody could decide it.
+        // An approval that cannot be read is left out: nobody could decide it.
         let (Some(definition), Some(position)) = (definition, &asked.position) else { continue };
         let (deadline, overdue) = view::deadline(position, asked.step);
         let step = view::step_id(definition, asked.step)?;
@@ -134,7 +134,7 @@ pub(super) fn alerts(connection: &Connection, id: &RunId) -> Result<Vec<AlertVie
     Ok(views)
 }
 
-/// What a run is called, if it is still there.
+/// The id of a run, if the run still exists.
 fn run_id(connection: &Connection, key: RunKey) -> Result<Option<RunId>, Failure> {
     let sql = "SELECT schedule, uuid, n, retry FROM runs WHERE key = ?1";
     let read = |row: &Row<'_>| {

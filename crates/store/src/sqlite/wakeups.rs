@@ -1,4 +1,4 @@
-//! Wakeups: claiming those that are due, and the earliest that is pending.
+//! Claims due wakeups, and finds the earliest pending one.
 
 use std::collections::HashSet;
 
@@ -14,9 +14,9 @@ use crate::failure::Failure;
 use crate::wakeups::fair;
 
 impl Core {
-    /// Claims the wakeups that are due, in order of their time. Of a kind that has more than a turn takes, a quarter of
-    /// the turn is for the wakeups that fell due last: a flood is worked off from its beginning, and what falls due
-    /// meanwhile does not wait for its end.
+    /// Claims due wakeups, in order of their time. If more wakeups of one kind are due than a turn
+    /// takes, a quarter of the turn is for those that fell due last: so a flood is worked off from
+    /// its beginning, and wakeups that fall due meanwhile do not wait for its end.
     pub(super) fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(i64, Wakeup)>, Failure> {
         let oldest = "SELECT due, id FROM wakeups WHERE kind = ?1 AND due <= ?2
                       ORDER BY due, id LIMIT ?3";
@@ -24,7 +24,7 @@ impl Core {
                       ORDER BY due DESC, id DESC LIMIT ?3";
         let (mut due, mut fresh) = (Vec::new(), Vec::new());
         for kind in WAKEUP_KINDS {
-            // One more than a turn takes tells whether there are more.
+            // One more than a turn takes shows whether there are more.
             let found = self.wakeups(oldest, kind, now, limit + 1)?;
             if found.len() > limit {
                 fresh.extend(self.wakeups(latest, kind, now, limit / 4)?);
@@ -61,9 +61,9 @@ impl Core {
         next_wakeup(&self.connection)
     }
 
-    /// A wakeup that was claimed and is still there, due as before, would be claimed for ever. If what
-    /// it is for is gone or waits for another time, so goes the wakeup; else it is looked at a little
-    /// later.
+    /// Handles wakeups that were claimed but are still there, due as before: they would be claimed
+    /// for ever. If its run, schedule or handler is gone or waits for another time, the wakeup is
+    /// removed; otherwise it is moved a little later.
     pub(super) fn settle_leftovers(
         &mut self,
         claimed: &[(i64, Wakeup)],
@@ -75,14 +75,15 @@ impl Core {
         }
         let claimed: HashSet<&(i64, Wakeup)> = claimed.iter().collect();
         for (due, wakeup) in self.due(now, claimed.len())? {
-            // One that is due again, but at another time, has come further.
+            // A wakeup that is due again at another time has made progress.
             if !claimed.contains(&(due, wakeup)) {
                 continue;
             }
             let wants = match wakeup {
-                // The node that takes the turn is not gone.
+                // The node that takes the turn is alive.
                 Wakeup::Node(own) if own == node => None,
-                // Its attempts are taken over in parts: it is claimed again at once.
+                // The attempts of a dead node are taken over in parts: its wakeup is claimed again
+                // at once.
                 Wakeup::Node(_) => continue,
                 Wakeup::Run(key) => self.book().run(key)?.and_then(|run| run.wake_at()),
                 Wakeup::Schedule(id) => self.book().schedule(id)?.and_then(|s| s.wake_at()),

@@ -1,4 +1,4 @@
-//! Workflows and figures, as they are seen.
+//! Views of workflows, nodes and figures.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::view::{
     self, Cursor, NodeView, PAUSED_SHOWN, Page, Stats, Total, WorkflowQuery, WorkflowView,
 };
 
-/// Due wakeups are counted up to here: beyond it, "many" is enough.
+/// Due wakeups are counted up to this many: beyond it, "many" is enough.
 const DUE_COUNTED: u64 = 100_000;
 
 pub(super) fn workflows(
@@ -43,7 +43,7 @@ pub(super) fn workflows(
     found.truncate(query.limit);
     let next = found.last().filter(|_| has_more).map(|(name, _)| Cursor::Name(name.clone()));
     let mut items = Vec::new();
-    // One that cannot be read, or whose definition cannot, is left out.
+    // A workflow that cannot be read, or whose definition cannot, is left out.
     for (_, workflow) in found {
         let Some(workflow) = if_readable(workflow.map_err(Failure::from))? else { continue };
         items.extend(if_readable(with_revision(connection, workflow, None))?.flatten());
@@ -114,7 +114,7 @@ pub(super) fn stats(connection: &Connection, now: Timestamp) -> Result<Stats, Fa
     for status in Status::ALL {
         schedules.push((status, count(by_status, code(&Status::ALL, status))?));
     }
-    // The index's own condition is said as well: SQLite does not see that it follows.
+    // Repeats the index's own condition: SQLite does not see that it follows.
     let open = "SELECT count(*) FROM runs INDEXED BY runs_open WHERE status < 4 AND status = ?1";
     let mut runs = Vec::new();
     for status in RunStatus::ALL.into_iter().filter(|status| !status.has_ended()) {
@@ -155,7 +155,7 @@ fn latest_paused(connection: &Connection) -> Result<Vec<(String, String, Timesta
     Ok(found.collect::<Result<_, _>>()?)
 }
 
-/// The one that is alive: it has joined last, and holds the lock of the file.
+/// The node that is alive: the one that joined last, which holds the file's lock.
 pub(super) fn nodes(connection: &Connection) -> Result<Vec<NodeView>, Failure> {
     let sql = "SELECT id, name, started_at,
                  (SELECT count(*) FROM runs INDEXED BY runs_open, json_each(state, '$.a') active

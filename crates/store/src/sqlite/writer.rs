@@ -1,4 +1,4 @@
-//! The one writer: takes what is waiting, and commits it together.
+//! The one writer: takes all waiting requests and commits them together.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -11,20 +11,21 @@ use super::file::Guard;
 use crate::failure::{self, Failure};
 use crate::set_aside::guarded;
 
-/// So many requests share one commit at most. More would make the first ones wait too long.
+/// At most this many requests share one commit. More would make the first ones wait too long.
 const GROUP: usize = 256;
 
-/// Something to do inside of a transaction, or what is in its way. It answers later, when the commit is known.
+/// Work to do inside a transaction, or the failure that keeps the transaction from beginning. It
+/// replies later, when the outcome of the commit is known.
 pub(super) type Request = Box<dyn FnOnce(Result<(&mut Core, Company), Failure>) -> Carried + Send>;
-/// Tells the caller, given whether the commit succeeded.
+/// Answers the caller, given whether the commit succeeded.
 type Reply = Box<dyn FnOnce(Result<(), Failure>) -> bool + Send>;
 
-/// Whether others share the transaction.
+/// Whether other requests share the transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Company {
-    /// What fails half way is undone with the transaction.
+    /// A request that fails is rolled back with the transaction.
     Alone,
-    /// What fails half way is undone by itself, and the others go on.
+    /// A request that fails is rolled back by itself, and the others go on.
     Others,
 }
 
@@ -41,7 +42,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// `log` is told of each group.
+    /// Starts the thread. `log` is notified after each group.
     pub(super) fn start(mut core: Core, log: LogKeeper) -> Result<Writer, Failure> {
         let (requests, waiting) = channel();
         let thread = thread::Builder::new()
@@ -73,7 +74,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         drop(self.requests.take());
         if let Some(thread) = self.thread.take() {
-            // A writer that panicked has told so already.
+            // A writer that panicked has reported it already.
             let _ = thread.join();
         }
     }
@@ -87,7 +88,7 @@ fn serve(core: &mut Core, waiting: &Receiver<Request>, mut log: LogKeeper) {
     }
 }
 
-/// Makes a request of some work, whose result is answered when the commit is known.
+/// Makes a request out of `work`. Its result is answered when the outcome of the commit is known.
 pub(super) fn request<T: Send + 'static>(
     work: impl FnOnce(&mut Core) -> Result<T, Failure> + Send + 'static,
     answer: impl FnOnce(Result<T, Failure>) -> bool + Send + 'static,
@@ -110,11 +111,12 @@ pub(super) fn request<T: Send + 'static>(
     })
 }
 
-/// One transaction for all of them.
+/// Runs and commits a group of requests in one transaction.
 pub(super) fn commit_group(core: &mut Core, group: Vec<Request>) {
     let known = core.guard.as_ref().map_or(Ok(()), Guard::known);
     let begun = known.and_then(|()| Ok(core.connection.execute_batch("BEGIN IMMEDIATE")?));
-    // A savepoint has SQLite keep a copy of each page that is changed: not for one that is alone.
+    // A savepoint makes SQLite copy each page that changes, so a request that is alone goes
+    // without.
     let company = if group.len() == 1 { Company::Alone } else { Company::Others };
     let mut in_the_way = begun.err();
     if let Some(failure) = &in_the_way {
@@ -124,8 +126,8 @@ pub(super) fn commit_group(core: &mut Core, group: Vec<Request>) {
     for request in group {
         let begun = in_the_way.clone().map_or(Ok((&mut *core, company)), Err);
         let done = request(begun);
-        // For want of space, SQLite undoes all of a transaction at once: also what went before, and nothing
-        // that follows would be part of it.
+        // When the disk is full, SQLite rolls back the whole transaction at once, with the requests
+        // before this one. Requests after it would not be part of a transaction.
         if in_the_way.is_none() && core.connection.is_autocommit() {
             core.memory.forget();
             core.new_rules = None;
@@ -156,13 +158,13 @@ fn undo(core: &mut Core) -> Result<(), Failure> {
 
 fn commit(core: &mut Core) -> Result<(), Failure> {
     let Err(error) = core.connection.execute_batch("COMMIT") else {
-        // What is in a file that nobody finds again is not stored.
+        // A commit to a file that nobody can find again does not count as stored.
         core.look_at_file()?;
         core.publish_rules();
         return Ok(());
     };
     core.new_rules = None;
-    // A commit that fails, for want of space say, leaves the transaction open.
+    // A commit that fails, for example because the disk is full, leaves the transaction open.
     if !core.connection.is_autocommit() {
         let _ = core.connection.execute_batch("ROLLBACK");
     }
@@ -171,7 +173,7 @@ fn commit(core: &mut Core) -> Result<(), Failure> {
     Err(failure::of_commit(error))
 }
 
-/// What fails half way is undone, and the others of the group go on.
+/// Runs one request of a group. If it fails it is rolled back, and the others go on.
 fn in_savepoint<T>(
     core: &mut Core,
     work: impl FnOnce(&mut Core) -> Result<T, Failure>,
@@ -182,7 +184,7 @@ fn in_savepoint<T>(
     if result.is_err() {
         core.memory.forget();
         core.new_rules = rules;
-        // SQLite may have undone everything already: there is no savepoint then.
+        // SQLite may have rolled back everything already: then there is no savepoint.
         if !core.connection.is_autocommit() {
             core.connection.prepare_cached("ROLLBACK TO request")?.execute([])?;
             core.connection.prepare_cached("RELEASE request")?.execute([])?;
@@ -206,7 +208,7 @@ mod tests {
         matches!(failure, Failure::NotWritten { fault: WriteFault::DiskFull, .. })
     }
 
-    /// Writes so many kilobytes.
+    /// Writes this many kilobytes.
     fn write(core: &mut Core, key: &str, kilobytes: u32) -> Result<(), Failure> {
         let sql = "INSERT INTO meta (key, value) VALUES (?1, hex(zeroblob(?2)))";
         core.connection.execute(sql, (key, kilobytes * 512))?;
@@ -219,7 +221,7 @@ mod tests {
         statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
     }
 
-    /// A store whose file may have only a few more pages.
+    /// A store whose file may grow by a few pages only.
     fn nearly_full() -> (tempfile::TempDir, Sqlite) {
         let folder = tempfile::tempdir().unwrap();
         let options = SqliteOptions { sync: false, inline: true, ..SqliteOptions::default() };
@@ -244,7 +246,7 @@ mod tests {
         });
     }
 
-    /// Whoever is told that it was done finds it done, and whoever is told that nothing was stored does not.
+    /// A request that is acknowledged is stored, and a request that is refused is not.
     #[test]
     fn those_in_company_are_told_what_became_of_each() {
         let (_folder, store) = nearly_full();

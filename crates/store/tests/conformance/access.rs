@@ -1,4 +1,4 @@
-//! Who may ask, and who has changed what.
+//! Tokens, sign-ins and the audit log.
 
 use engine::Moment;
 use engine::turn::{Command, Verb};
@@ -52,7 +52,7 @@ async fn audited(world: &World, query: AuditQuery) -> Vec<AuditView> {
     world.store().audit(query).await.unwrap().items
 }
 
-/// What was done, latest first.
+/// The actions in the audit log, latest first.
 async fn actions(world: &World) -> Vec<String> {
     let all = audited(world, AuditQuery { limit: 1_000, ..AuditQuery::default() }).await;
     all.into_iter().map(|view| view.entry.action).collect()
@@ -123,7 +123,8 @@ pub(crate) async fn a_change_and_who_made_it_are_one_commit(world: World) {
     let pause = |id| Command::ControlSchedule { id, verb: Verb::Pause };
     assert!(!command(&world, pause(id), Some("k"), entry("ada", "pause")).await.unwrap());
     assert_eq!(actions(&world).await, ["pause"]);
-    // The same request again is not carried out again; what is refused has changed nothing.
+    // A repeated request is not carried out again, and a refused one has changed nothing: neither
+    // is audited.
     assert!(command(&world, pause(id), Some("k"), entry("ada", "pause")).await.unwrap());
     refusal(command(&world, pause(id), None, entry("ada", "pause")).await);
     refusal(command(&world, pause(NO_SCHEDULE), None, entry("ada", "pause")).await);

@@ -1,4 +1,4 @@
-//! How what is stored of topics and handlers is broken, in every store alike.
+//! Damage to the rows of topics and handlers, the same for every store.
 
 use engine::run::AttemptEnd;
 use serde_json::json;
@@ -8,7 +8,7 @@ use crate::messages::{consumer, gave, only, plain, reserves, topic};
 use crate::process::{noop, step};
 use crate::world::{Place, World, failed, minute};
 
-/// What is said to the database, what is found, and whether it is mended.
+/// The damaging statement, the code of the finding, and whether it is mended.
 pub(crate) const OF_TOPICS: [(&str, &str, bool); 18] = [
     ("UPDATE topics SET pending = pending + 1", "topic-counts", true),
     ("UPDATE topics SET reserved = 0, consumed = consumed + 1", "topic-counts", true),
@@ -45,31 +45,32 @@ fn named(name: &str, topic_name: &str) -> serde_json::Value {
 }
 
 impl World {
-    /// A store with events in every state, a consumer that sleeps, one that works, one that will go on with a
-    /// mutated run, one whose mutation is unknown, and a step that waits for an event.
+    /// A store with events in every state, a consumer that sleeps, one that works, one that will
+    /// resume a run after its mutation, one whose mutation is unknown, and a step that waits for an
+    /// event.
     pub(crate) async fn topical(place: Box<dyn Place>) -> World {
         let mut world = World::new(place).await;
         let prepare = |name: &str| json!({"reservations": [{"topic": name, "ids": ["a"]}]});
-        // It works on an event; others are skipped, consumed and pending.
+        // One consumer works on an event; other events are skipped, consumed and pending.
         world.deploy(0, plain("works")).await;
         world.tell(0, "t", &["a", "b", "c", "d"]).await;
         world.skip(0, "t", "c").await.unwrap();
         let turned = world.consume(0, &["b"]).await;
         world.turn_with(1, vec![reserves(&only(&turned), &["a"])]).await;
-        // It sleeps.
+        // One consumer sleeps.
         world.deploy(1, named("sleeps", "s")).await;
         world.tell(1, "s", &["a"]).await;
         let turned = world.turn(1).await;
         let sleep = json!({"wakeAt": minute(600).to_string()});
         world.turn_with(1, vec![gave(&only(&turned), &sleep)]).await;
-        // Its last phase has failed.
+        // One consumer's last phase has failed.
         world.deploy(1, named("resumes", "r")).await;
         world.tell(1, "r", &["a"]).await;
         let turned = world.turn(1).await;
         let turned = world.turn_with(1, vec![gave(&only(&turned), &prepare("r"))]).await;
         let turned = world.turn_with(1, vec![gave(&only(&turned), &json!(null))]).await;
         world.turn_with(1, vec![failed(&only(&turned))]).await;
-        // Nobody knows what became of its mutation.
+        // The outcome of one consumer's mutation is unknown.
         world.deploy(1, named("asks", "q")).await;
         world.tell(1, "q", &["a"]).await;
         let turned = world.turn(1).await;
@@ -78,7 +79,7 @@ impl World {
         let end = AttemptEnd::Unknown { message: "no answer".to_owned() };
         let report = Report { run: mutation.run, token: mutation.token, end };
         world.turn_with(1, vec![report]).await;
-        // A step waits.
+        // A step waits for an event.
         let wait = json!({"type": "wait_for", "topic": "w"});
         let steps = [step("wait", &[], wait), step("go", &["wait"], noop())];
         let waits = json!({"name": "waits", "topics": [topic("w", 10)], "steps": steps});

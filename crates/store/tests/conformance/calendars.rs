@@ -33,7 +33,7 @@ pub(crate) async fn a_changed_calendar_moves_what_uses_it(mut world: World) {
     let answer = world.command(0, Command::Recompute(vec![id, ScheduleId(99)])).await;
     assert_eq!(answer, Answer::Count(1));
     assert_eq!(world.next(id).await, Some(2 * DAY + 540));
-    // It is known after reopening.
+    // The calendar is still known after the store was opened again.
     world.join(0).await;
     assert!(world.store().rules().calendar("mine").is_some());
     let known = world.store().calendars().await.unwrap();
@@ -43,7 +43,7 @@ pub(crate) async fn a_changed_calendar_moves_what_uses_it(mut world: World) {
     );
     world.settle(0).await;
     assert_eq!(world.turn(DAY + 540).await.claimed, 1, "only the other one is due");
-    // The ledger says so, once.
+    // The ledger records the change of the calendar once.
     world.settle(2 * DAY + 540).await;
     let reasons = world.reasons(id).await;
     let again = reasons.iter().filter(|reason| reason.contains("computed again")).count();
@@ -83,7 +83,7 @@ pub(crate) async fn a_calendar_that_cannot_be_built_is_refused(world: World) {
     for (id, spec) in [
         ("c", r#"{"timezone": "Mars/Base"}"#),
         ("c", r#"{"union": ["nobody"]}"#),
-        // Each would be built of the other.
+        // Each would be built from the other.
         ("a", r#"{"union": ["b"]}"#),
         ("a", r#"{"union": ["a"]}"#),
     ] {
@@ -144,7 +144,7 @@ pub(crate) async fn a_changed_calendar_is_not_forgotten_by_a_crash(mut world: Wo
     assert_eq!(ask(&world, ScheduleId(0)).await, [], "they were made with this calendar");
     put(&world, "mine", NO_TUESDAY).await.unwrap();
     world.command(0, Command::Recompute(known[..1].to_vec())).await;
-    // Whoever was at it dies here.
+    // The node dies while it recomputes.
     world.join(0).await;
     assert_eq!(ask(&world, ScheduleId(0)).await, known[1..]);
     assert_eq!(ask(&world, known[1]).await, known[2..]);

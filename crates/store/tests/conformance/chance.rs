@@ -1,5 +1,5 @@
-//! Processes put together and treated by chance: after everything that happens to them what is stored holds
-//! together, and in the end everything has ended.
+//! Random processes with random events: after each event the stored rows are consistent, and in the
+//! end everything has ended.
 
 use engine::run::AttemptEnd;
 use engine::turn::{Effect, Perform, Places};
@@ -10,7 +10,7 @@ use store::{ApprovalQuery, Report, RunQuery, Turned};
 use crate::process::{approval, child, noop, step, timer, undo, with, worker};
 use crate::world::{World, failed, succeeded};
 
-/// The same numbers for the same seed.
+/// A random generator that yields the same numbers for the same seed.
 struct Chance(u64);
 
 impl Chance {
@@ -95,7 +95,7 @@ fn process(chance: &mut Chance) -> Value {
     definition
 }
 
-/// Everything that goes on, as those see it who perform it.
+/// The state of one random test, as seen by those who perform attempts.
 struct Play {
     world: World,
     chance: Chance,
@@ -119,7 +119,7 @@ impl Play {
         }
     }
 
-    /// Some of what is performed has ended, somehow.
+    /// Reports random ends for some of the attempts that are being performed.
     fn reports(&mut self) -> Vec<Report> {
         let mut reports = Vec::new();
         for perform in std::mem::take(&mut self.performed) {
@@ -139,7 +139,7 @@ impl Play {
         open.map(|view| view.run.id).collect()
     }
 
-    /// One thing happens.
+    /// Does one random thing.
     async fn happen(&mut self, at: i64) {
         match self.chance.below(12) {
             0 => drop(self.world.start(at, self.workflow).await),
@@ -151,7 +151,7 @@ impl Play {
             2 | 3 if !self.claimed.is_empty() => {
                 let place = self.chance.below(self.claimed.len());
                 let perform = self.claimed.swap_remove(place);
-                // It may be too late.
+                // The claim may have expired.
                 drop(self.world.end(at, &perform.run_id, perform.token).await);
             }
             4 => {
@@ -190,10 +190,10 @@ impl Play {
         }
     }
 
-    /// Everything is cancelled and ends.
+    /// Cancels everything and lets it end.
     async fn end(&mut self, at: i64) {
         for run in self.open_runs().await {
-            // Some end with others.
+            // Some runs end together with others.
             let _ = self
                 .world
                 .try_command(
@@ -221,7 +221,7 @@ impl Play {
     }
 }
 
-/// How many seeds; more for a long search.
+/// The seeds to test; more of them for a long search.
 fn seeds() -> std::ops::Range<u64> {
     match std::env::var("PUNCTUAL_TEST_SEEDS").ok().and_then(|count| count.parse().ok()) {
         Some(count) => 1..count,

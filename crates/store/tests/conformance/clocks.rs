@@ -1,4 +1,4 @@
-//! The database's clock decides, and what a node takes it to be stays close to it.
+//! The database's clock decides, and a node's estimate of it stays close.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,11 +15,11 @@ use store::{
 use crate::postgres::Schema;
 use crate::world::World;
 
-/// Requests at a time.
+/// How many clients send requests at the same time.
 const CLIENTS: usize = 100;
-/// Of each client.
+/// How many requests each client sends.
 const REQUESTS: usize = 6;
-/// What a machine that is busy with other tests may take for a round trip.
+/// How long a round trip may take on a machine that is busy with other tests.
 const SLOW: SignedDuration = SignedDuration::from_secs(20);
 const MONTH: SignedDuration = SignedDuration::from_hours(30 * 24);
 
@@ -28,14 +28,14 @@ fn now() -> Timestamp {
     Timestamp::now()
 }
 
-/// A machine whose clock is off.
+/// A machine whose clock is off by this.
 #[expect(clippy::disallowed_methods, reason = "the clock of this machine is what is tested")]
 fn machine(off: SignedDuration) -> MachineClock {
     let since = Instant::now();
     Arc::new(move || Reading { wall: now() + off, monotonic: since.elapsed() })
 }
 
-/// A node on a store whose clock is the database's, on a machine that is off by this.
+/// A node on a store with the database's clock, on a machine whose clock is off.
 struct Off {
     store: Postgres,
     machine: MachineClock,
@@ -59,7 +59,7 @@ impl Off {
         Off { store, machine, node, workflow, schema }
     }
 
-    /// What the node takes it to be, as a server works it out.
+    /// The node's estimate of the time, computed as a server does.
     fn now(&self) -> Timestamp {
         (self.machine)().wall + self.store.skew()
     }
@@ -84,7 +84,7 @@ impl Off {
         self.store.command(request).await.unwrap();
     }
 
-    /// Whether what the node takes it to be is right.
+    /// Checks that the node's estimate is right.
     fn check(&self) {
         let off = self.now().duration_since(now());
         assert!(off.abs() < SLOW, "it is off by {off}");
@@ -109,7 +109,7 @@ async fn many_requests_at_once_do_not_move_the_clock() {
     }
 }
 
-/// What is a minute old stays for a month, whatever a node takes the time to be.
+/// Runs that are a minute old are kept for a month, whatever time a node believes it is.
 #[tokio::test]
 async fn history_goes_by_the_databases_clock_alone() {
     let node = Off::new(SignedDuration::ZERO).await;

@@ -1,4 +1,4 @@
-//! What people and programs ask of schedules.
+//! Commands of people and programs about schedules.
 
 use engine::ScheduleId;
 use engine::schedule::Status;
@@ -58,11 +58,11 @@ pub(crate) async fn a_key_answers_again_and_does_nothing(mut world: World) {
     assert!(matches!(reused, Err(Failure::KeyReused)), "{reused:?}");
     assert_eq!(count(&world).await, 1);
 
-    // The key outlives the node.
+    // The idempotency key outlives the node.
     world.join(2).await;
     assert!(world.commanded(2, create, key("k", 1)).await.unwrap().replayed);
 
-    // The same run by the same key is one run.
+    // Starting a run twice with one key starts one run.
     let run = world.new_run();
     let start = Command::StartWorkflow { id: workflow, run };
     let first = world.commanded(3, start.clone(), key("r", 1)).await.unwrap();
@@ -90,7 +90,7 @@ pub(crate) async fn deleted_schedules_are_gone_and_their_ids_stay_unused(mut wor
     assert_eq!(answer, Answer::Count(1));
     assert!(world.store().schedule(go).await.unwrap().is_none());
     assert_eq!(world.turn(6).await.next_wakeup, Some(minute(7)));
-    // Its run goes on and its history stays.
+    // The run of a deleted schedule goes on, and its history stays.
     world.turn_with(6, vec![succeeded(&performs(&turned)[0])]).await;
     assert_eq!(world.runs().await, [format!("sched-{go}-n0-rc0 succeeded")]);
     assert_eq!(world.ledger(go).await, ["0 started 5"]);
@@ -110,7 +110,7 @@ pub(crate) async fn an_edit_moves_the_next_time(world: World) {
     assert_eq!(world.next(id).await, Some(27), "an interval counts from its edit");
     assert_eq!((schedule.progress.n, schedule.progress.run_count), (1, 1));
     assert_eq!(schedule.declared.name, "new name");
-    // What is not about the rule leaves the time alone.
+    // An edit that does not change the rule keeps the next time.
     world.command(9, edit(r#"{"description": "d", "max_retries": 7}"#)).await;
     assert_eq!(world.next(id).await, Some(27));
     for (patch, message) in
@@ -130,7 +130,8 @@ pub(crate) async fn schedules_change_their_status_only_where_they_may(world: Wor
     let fields = r#"{"name": "s", "interval": "5m", "total_repeats": 1}"#;
     let id = world.schedule(workflow, fields).await;
     let resume = Verb::Resume { catch_up: false };
-    // At which minute, what, whether it is done, and where the schedule stands then.
+    // At which minute, the verb, whether it is carried out, and the schedule's status and next time
+    // afterwards.
     for (at, verb, is_done, status, next) in [
         (1, resume, false, Status::Active, Some(5)),
         (1, Verb::Revive, false, Status::Active, Some(5)),
@@ -203,7 +204,7 @@ pub(crate) async fn past_occurrences_run_after_all(world: World) {
     world.settle(10).await;
     assert_eq!(world.ledger(id).await, ["0 started -180", "1 started -120", "2 started -60"]);
     assert_eq!((world.next(id).await, world.runs().await.len()), (Some(60), 3));
-    // The same range again runs nothing but what has not run.
+    // The same backfill again runs only occurrences that have not run.
     world.command(10, backfill(-240, -60, 10)).await;
     world.settle(10).await;
     assert_eq!(world.ledger(id).await[3..], ["3 started -240"]);
@@ -230,7 +231,7 @@ pub(crate) async fn what_a_backfill_decided_before_the_clock_was_set_back_is_no_
         .await;
     world.settle(40).await;
     assert_eq!(world.ledger(id).await.len(), 4);
-    // The interval counts from here: none of the times that are decided comes again.
+    // The interval counts from here: no time that was decided comes again.
     world.control(12, id, Verb::Resume { catch_up: false }).await;
     assert_eq!(world.next(id).await, Some(19));
     assert_eq!(world.store().check(minute(12), true).await.unwrap(), []);

@@ -1,4 +1,4 @@
-//! Many nodes on one store: topics are published to, and their handlers take turns, from everywhere at once.
+//! Many nodes on one store publish to topics and run their handlers concurrently.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -12,14 +12,14 @@ use crate::messages::{consumer, gave, message, shared, topic};
 use crate::postgres::Schema;
 use crate::world::{World, minute};
 
-/// Nodes beside each other.
+/// How many nodes there are.
 const NODES: usize = 3;
-/// How often each publishes to each topic.
+/// How often each node publishes to each topic.
 const BATCHES: usize = 8;
-/// How many events at a time.
+/// How many events it publishes at a time.
 const EVENTS: usize = 10;
 
-/// A node of its own.
+/// A node with a store handle of its own.
 struct Node {
     store: Arc<dyn Store>,
     id: NodeId,
@@ -74,7 +74,7 @@ impl Node {
     }
 }
 
-/// What the phase gives: `prepare` takes all that it was shown.
+/// What the phase returns: `prepare` reserves everything it was shown.
 fn answer(perform: &Perform) -> Value {
     let input: Value = serde_json::from_str(&perform.input).unwrap();
     let mut ids: HashMap<&str, Vec<&Value>> = HashMap::new();
@@ -91,7 +91,8 @@ fn answer(perform: &Perform) -> Value {
     }
 }
 
-/// Takes turns until nothing is left to do anywhere. Of each workflow only one run is performed at a time.
+/// Takes turns until nothing is left to do anywhere. Checks that only one run of each workflow is
+/// performed at a time.
 async fn work(
     node: &Node,
     at: i64,
@@ -101,7 +102,7 @@ async fn work(
     let mut reports = Vec::new();
     loop {
         let ended: Vec<i64> = reports.iter().map(|report: &Report| report.run.0).collect();
-        // Its run may end with the report, and another one begin elsewhere.
+        // The run may end with the report, and another node may begin the next one.
         busy.lock().unwrap().retain(|_, run| !ended.contains(run));
         let performs = node.turn(at, reports).await;
         for perform in &performs {
@@ -123,7 +124,7 @@ async fn work(
 async fn many_nodes_publish_and_consume() {
     let schema = Schema::new();
     let world = World::new(Box::new(schema.clone())).await;
-    // Each hears of what the others hear of.
+    // Both workflows subscribe to the shared topic.
     for name in ["one", "two"] {
         let definition = json!({"name": name, "topics": [shared("s"), topic(name, 10)],
             "consumers": [consumer("c", &["s", name]), consumer("d", &[name])]});
@@ -149,7 +150,7 @@ async fn many_nodes_publish_and_consume() {
     };
     let is_over = || left.load(std::sync::atomic::Ordering::Relaxed) == 0;
     let all = nodes.iter().enumerate().map(|(place, node)| {
-        // Each in another order.
+        // Each node publishes in another order.
         let mut order = topics.clone();
         order.rotate_left(place);
         async {
@@ -157,7 +158,7 @@ async fn many_nodes_publish_and_consume() {
         }
     });
     futures_util::future::join_all(all).await;
-    // Whoever came too late for an event that another workflow has taken looks again after a while.
+    // A consumer that came too late for an event another workflow took looks again after a while.
     let told = (NODES * BATCHES * EVENTS) as u64;
     for round in 1..100 {
         for node in &nodes {
@@ -173,10 +174,11 @@ async fn many_nodes_publish_and_consume() {
     world.holds_together().await;
 }
 
-/// Schedules that are due at the same instant.
+/// How many schedules are due at the same instant.
 const DUE: usize = 700;
 
-/// Takes turns of one node until all of it is done. Whether all has begun is for the caller to see.
+/// Takes turns on one node until nothing is left, and returns the runs it began. The caller checks
+/// that all have begun.
 async fn drain(node: &Node, at: i64, left: &std::sync::atomic::AtomicUsize) -> Vec<String> {
     use std::sync::atomic::Ordering::Relaxed;
     let (mut begun, mut reports) = (Vec::new(), Vec::new());
@@ -190,7 +192,8 @@ async fn drain(node: &Node, at: i64, left: &std::sync::atomic::AtomicUsize) -> V
     begun
 }
 
-/// Turns of one node side by side, and of another: each occurrence has one run, and each report counts.
+/// Concurrent turns of one node and of another: each occurrence has one run, and each report
+/// counts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn turns_side_by_side_share_what_is_due() {
     let schema = Schema::new();

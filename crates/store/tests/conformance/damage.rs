@@ -1,4 +1,4 @@
-//! Damage that is done to a store by hand: what `check` says of it, and that what it mends goes on.
+//! Damage done to a store by hand: what `check` finds, and that everything goes on after a repair.
 
 use engine::ScheduleId;
 use engine::schedule::OverrideAction;
@@ -7,23 +7,23 @@ use store::{Failure, Finding};
 
 use crate::world::{Place, World, minute};
 
-/// What becomes of damage.
+/// What becomes of a damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum After {
-    /// Nothing is wrong any more.
+    /// The repair leaves nothing wrong.
     Clean,
-    /// This is mended; what was lost with it is told, and stays lost.
+    /// The finding is repaired; what was lost with it is reported, and stays lost.
     Mended,
-    /// It is told what a person can do.
+    /// The finding says what a person can do.
     Told,
 }
 
 pub(crate) use After::{Clean, Mended, Told};
 
-/// What is damaged.
+/// The store that is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Store {
-    /// One with a schedule that has had five occurrences, the fifth of which is going on.
+    /// A schedule that has had five occurrences, the fifth of which is running.
     History,
     /// See [`World::waiting`].
     Waiting,
@@ -33,15 +33,15 @@ pub(crate) enum Store {
 
 pub(crate) use Store::{History, Topical, Waiting};
 
-/// One kind of damage. In `sql`, `{open}` and `{ended}` are the tables of runs that have and have not ended, and
+/// One kind of damage. In `sql`, `{open}` and `{ended}` are the tables of open and ended runs, and
 /// `{bytes}`, `{yes}` and `{no}` are values.
 pub(crate) struct Damage {
     store: Store,
     sql: &'static str,
-    /// What `check` has to say.
+    /// The code that `check` must report.
     code: &'static str,
     after: After,
-    /// The schedule runs as declared afterwards.
+    /// Whether the schedule runs as declared afterwards.
     goes_on: bool,
 }
 
@@ -54,7 +54,7 @@ pub(crate) const fn damage(
     Damage { store, sql, code, after, goes_on: false }
 }
 
-/// Damage after which the schedule goes on, mended or not.
+/// Damage after which the schedule goes on, repaired or not.
 pub(crate) const fn history(sql: &'static str, code: &'static str, after: After) -> Damage {
     Damage { store: History, sql, code, after, goes_on: true }
 }
@@ -62,9 +62,9 @@ pub(crate) const fn history(sql: &'static str, code: &'static str, after: After)
 const FAR: &str =
     "UPDATE progress SET next_nominal = 4102444800000, next_effective = 4102444800000";
 
-/// What is damaged in every store alike.
+/// Damages that are the same in every store.
 pub(crate) const DAMAGES: [Damage; 67] = [
-    // How far a schedule has come.
+    // The progress of a schedule.
     history("UPDATE progress SET n = 1", "schedule-number", Clean),
     history("UPDATE progress SET n = 0", "schedule-number", Clean),
     history("UPDATE progress SET mark = 0", "schedule-mark", Clean),
@@ -91,7 +91,7 @@ pub(crate) const DAMAGES: [Damage; 67] = [
     history("DELETE FROM {open} WHERE n IS NOT NULL", "run-gone", Told),
     history("UPDATE progress SET has_overrides = {no}", "schedule-overrides", Clean),
     history("DELETE FROM overrides", "schedule-overrides", Clean),
-    // What it is found and counted by.
+    // Search words and counts.
     history("DELETE FROM words", "schedule-words", Clean),
     history("UPDATE words SET word = 'other' WHERE word = 'hour'", "schedule-words", Clean),
     history("INSERT INTO words (word, schedule) VALUES ('x', 999)", "words-of-nothing", Clean),
@@ -103,7 +103,7 @@ pub(crate) const DAMAGES: [Damage; 67] = [
     history("UPDATE schedule_counts SET workflow = 77 WHERE workflow <> 0", "counts", Clean),
     history("UPDATE schedule_counts SET count = count + 1", "counts", Clean),
     history("UPDATE schedule_blocks SET count = count + 1", "block-counts", Clean),
-    // History that is gone.
+    // Missing history.
     history("DELETE FROM {ended} WHERE n = 2", "run-gone", Told),
     history("DELETE FROM {ended} WHERE n IS NOT NULL", "run-gone", Told),
     history("DELETE FROM ledger WHERE n = 2", "ledger-gap", Told),
@@ -117,7 +117,7 @@ pub(crate) const DAMAGES: [Damage; 67] = [
     history("UPDATE progress SET run_count = 1", "schedule-runs", Clean),
     history("UPDATE progress SET run_count = 999", "schedule-runs", Clean),
     history("UPDATE progress SET current_repeat = 50", "schedule-repeats", Clean),
-    // What belongs to nothing.
+    // Rows that belong to nothing.
     history(
         "INSERT INTO steps (run, step, item, status, attempts, started_at, ended_at, overdue)
          VALUES (999999, 0, 0, 0, 1, 0, 0, {no})",
@@ -252,7 +252,8 @@ async fn one(damage: &Damage, place: Box<dyn Place>) {
     }
 }
 
-/// No node joins a store that has lost a unique index behind exactly-once, until it is mended.
+/// No node joins a store without a unique index that keeps occurrences from running twice, until it
+/// is repaired.
 pub(crate) async fn nobody_joins_without(index: &str, place: Box<dyn Place>) {
     let mut world = World::busy(place).await;
     world.close();
@@ -272,7 +273,8 @@ fn has(found: &[Finding], code: &str) -> bool {
     found.iter().any(|finding| finding.code == code)
 }
 
-/// A store with a schedule that has had five occurrences, one an hour, and one of which is overridden later.
+/// A store with a schedule that has had five occurrences, one an hour, and an override of a later
+/// one.
 async fn with_history(place: Box<dyn Place>) -> World {
     let mut world = World::new(place).await;
     let plain = world.workflow("plain").await;
@@ -283,12 +285,12 @@ async fn with_history(place: Box<dyn Place>) -> World {
     }
     let (nominal, action) = (minute(24 * 60), Some(OverrideAction::Skip));
     world.command(250, Command::Override { id, nominal, action, by: "ada".to_owned() }).await;
-    // The fifth goes on.
+    // The fifth occurrence is running.
     world.turn(300).await;
     world
 }
 
-/// Two more occurrences come, and each of them runs.
+/// Checks that two more occurrences come, and that each of them runs.
 async fn runs_as_declared(world: &mut World, sql: &str) {
     world.join(305).await;
     world.settle(306).await;

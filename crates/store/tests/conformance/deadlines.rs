@@ -1,4 +1,4 @@
-//! What deadlines bring about, each once, and what is kept of it.
+//! The actions of deadlines happen once each, and are recorded.
 
 use engine::run::RunStatus;
 use jiff::SignedDuration;
@@ -49,7 +49,7 @@ pub(crate) async fn alerts_come_once_and_are_recorded(mut world: World) {
     assert_eq!(view.run.status, RunStatus::Succeeded);
     assert_eq!(overdue(&world).await, Vec::<String>::new());
 
-    // The node sleeps over two of them.
+    // The node sleeps through two of the actions.
     world.settle(15).await;
     let all = alerts(&world, &run).await;
     assert_eq!(all[0], *told);
@@ -104,7 +104,7 @@ pub(crate) async fn a_step_that_is_late_is_flagged(mut world: World) {
     let flags: Vec<bool> = detail.steps.iter().map(|step| step.overdue).collect();
     assert_eq!((flags, detail.view.run.overdue), (vec![true, false], true));
     assert_eq!(detail.view.run.status, RunStatus::Succeeded);
-    // What has ended in time is told of by nobody.
+    // A run that is not stored has no alerts.
     let unknown = "sched-9-n0-rc0".parse().unwrap();
     assert_eq!(alerts(&world, &unknown).await, []);
 }
@@ -123,7 +123,7 @@ pub(crate) async fn what_is_late_is_found_among_runs(mut world: World) {
         world.settle(at).await;
     }
     world.settle(20).await;
-    // The first has ended, the second is late, the third has time.
+    // The first run has ended, the second is late, the third still has time.
     let (waiting, succeeded) = (RunStatus::Waiting, RunStatus::Succeeded);
     for (status, workflow, expected) in [
         (vec![], None, vec![&runs[1], &runs[0]]),
@@ -148,7 +148,7 @@ pub(crate) async fn what_is_late_is_found_among_runs(mut world: World) {
                 };
                 let page = world.store().runs(query.clone()).await.unwrap();
                 found.extend(page.items.iter().map(|view| view.run.id.to_string()));
-                // None of them was started by a run.
+                // None of the runs was started by another run.
                 let parent = Some(engine::RunKey(1));
                 let children = RunQuery { parent, ..query };
                 assert_eq!(world.store().runs(children).await.unwrap().items.len(), 0);

@@ -1,4 +1,4 @@
-//! What is due becomes runs.
+//! Due occurrences become runs.
 
 use engine::schedule::Status;
 use engine::turn::{Places, Recovered};
@@ -15,7 +15,7 @@ pub(crate) async fn becomes_one_run_and_one_row(world: World) {
 
     let turned = world.turn(5).await;
     assert_eq!(begun(&turned), [format!("sched-{id}-n0-rc0")]);
-    // The mark, the next time and its wakeup have landed with the run.
+    // The mark, the next time and its wakeup were committed with the run.
     let schedule = world.seen(id).await;
     assert_eq!(minutes(schedule.progress.mark), 5);
     assert_eq!((schedule.progress.n, world.next(id).await), (1, Some(10)));
@@ -89,7 +89,7 @@ pub(crate) async fn next_wakeup_is_the_earliest_left(world: World) {
     let create = engine::turn::Command::CreateSchedules(vec![new]);
     let commanded = world.commanded(0, create, None).await.unwrap();
     assert_eq!(commanded.next_wakeup, Some(minute(10)));
-    // The run may take ten minutes, which is up before the next occurrence.
+    // The run times out after ten minutes, before the next occurrence.
     assert_eq!(world.turn(11).await.next_wakeup, Some(minute(20)));
     assert_eq!(world.store().stats(minute(21)).await.unwrap().next_wakeup, Some(minute(20)));
 }
@@ -124,14 +124,14 @@ pub(crate) async fn missed_ones_are_caught_up_once(mut world: World) {
         ["0 missed 5", "1 missed 10", "2 missed 15", "3 missed 20"]
     );
     assert_eq!((world.next(last).await, world.next(none).await), (Some(25), Some(25)));
-    // The life that found it keeps the counts.
+    // The counts are kept with the node that found the occurrences.
     let nodes = world.store().nodes().await.unwrap();
     let found = nodes.last().unwrap().recovered;
     // The first of `all` starts from its queue at once, and counts once.
     assert_eq!(world.ledger(all).await, ["0 started 10", "1 started 20"]);
     let expected = Recovered { missed: 4, made_up: 3, coalesced: 3, taken_over: 0 };
     assert_eq!(found, expected);
-    // What comes due afterwards is not counted.
+    // Occurrences that come due afterwards are not counted.
     world.settle(25).await;
     let nodes = world.store().nodes().await.unwrap();
     assert_eq!(nodes.last().unwrap().recovered, expected);

@@ -1,4 +1,4 @@
-//! Events are kept for a while after they are done with.
+//! Events are kept for a while after they are finished.
 
 use engine::EventKey;
 use engine::turn::Command;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::messages::{consumer, gave, only, plain, reserves, topic};
 use crate::world::{World, minute};
 
-/// Expires until nothing is left to remove; the most that one go removed.
+/// Expires until nothing is left to remove. Returns the most that one pass removed.
 async fn expire(world: &World, now: i64, keep: i64, limit: usize) -> u64 {
     let keep = SignedDuration::from_mins(keep);
     let mut most = 0;
@@ -35,7 +35,7 @@ pub(crate) async fn what_is_done_with_goes_in_small_batches(world: World) {
     assert_eq!(world.counts("t").await, [6, 4, 10, 10]);
     // Nothing is old enough yet.
     assert_eq!(expire(&world, 10, 8, 4).await, 0);
-    // What was skipped first is.
+    // The events that were skipped first are old enough.
     assert!(expire(&world, 10, 7, 4).await <= 4);
     assert_eq!(world.counts("t").await, [6, 4, 10, 0]);
     expire(&world, 1_000, 0, 4).await;
@@ -43,7 +43,7 @@ pub(crate) async fn what_is_done_with_goes_in_small_batches(world: World) {
     let left: Vec<String> = world.events("t").await;
     assert_eq!(left.len(), 10, "what is pending or reserved stays: {left:?}");
     world.holds_together().await;
-    // An id that is forgotten is new again.
+    // A message id that was removed is new again.
     assert_eq!(world.tell(1_001, "t", &["e00", "e29"]).await, (1, 1));
     world.holds_together().await;
 }
@@ -100,7 +100,7 @@ pub(crate) async fn the_run_of_an_event_may_be_gone(world: World) {
     world.deploy(0, plain("w")).await;
     world.tell(1, "t", &["a"]).await;
     let next = world.up_to_next(1, &["a"]).await;
-    // Its run has ended long ago, and the event was done with since.
+    // The run ended long ago; the event is finished only now.
     world.turn_with(2, vec![gave(&next, &Value::Null)]).await;
     assert_eq!(world.event("t", "a").await.run, Some(next.run_id.clone()));
     let workflow = world.store().workflow("w", None).await.unwrap().unwrap().workflow.id;

@@ -5,7 +5,7 @@ use jiff::SignedDuration;
 
 use crate::world::{World, minute, performs, succeeded};
 
-/// Expires until nothing is left to remove; the most that one go removed.
+/// Expires until nothing is left to remove. Returns the most that one pass removed.
 async fn expire(world: &World, before: i64, limit: usize) -> u64 {
     let mut most = 0;
     for _ in 0..1_000 {
@@ -27,7 +27,7 @@ pub(crate) async fn what_ended_before_is_removed_in_small_batches(world: World) 
     }
     world.settle_each(5, 20).await;
     assert_eq!(world.runs().await.len(), 28);
-    // Three runs, three rows and no more in one go.
+    // One pass removes at most three runs and three ledger rows.
     assert!(expire(&world, 15, 3).await <= 6);
     assert_eq!(world.runs().await.len(), 14);
     for id in &ids {

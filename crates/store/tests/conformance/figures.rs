@@ -1,4 +1,4 @@
-//! What is asked for pages of figures: tallies, what did not run, last runs, names.
+//! Queries for pages of figures: tallies, occurrences that did not run, last runs, names.
 
 use engine::ledger::Outcome;
 use engine::run::RunStatus;
@@ -8,7 +8,7 @@ use store::{RunQuery, TallyKind, Total, UnusualQuery, WorkflowQuery};
 
 use crate::world::{World, failed, minute, minutes, performs};
 
-/// Tallies of these minutes, as text: minute, what, how often.
+/// The tallies of these minutes as text: minute, kind, count.
 async fn tallies(world: &World, from: i64, to: i64) -> Vec<String> {
     let found = world.store().tallies(minute(from), minute(to)).await.unwrap();
     let line = |tally: &store::Tally| {
@@ -32,7 +32,7 @@ pub(crate) async fn what_happens_is_counted_by_the_minute(mut world: World) {
     let turned = world.turn(5).await;
     assert_eq!(tallies(&world, 0, 60).await, ["5 started 4"]);
     let first = performs(&turned);
-    // Three are skipped or queued: all runs of before are going on.
+    // Three are skipped and one is queued: all earlier runs are still running.
     world.turn(10).await;
     assert_eq!(tallies(&world, 6, 60).await, ["10 queued 1", "10 skipped 3"]);
     world.turn_with(11, vec![failed(&first[0])]).await;
@@ -40,7 +40,7 @@ pub(crate) async fn what_happens_is_counted_by_the_minute(mut world: World) {
     let later = tallies(&world, 11, 60).await;
     assert_eq!(later, ["11 run failed 1", "12 started 1", "12 run succeeded 3"]);
     world.settle(12).await;
-    // Missed ones are one row each or of many, and counted one by one.
+    // Missed occurrences have one ledger row each or for many, and are counted one by one.
     world.start(13, workflow).await.unwrap();
     world.settle(13).await;
     world.join(120).await;
@@ -48,7 +48,7 @@ pub(crate) async fn what_happens_is_counted_by_the_minute(mut world: World) {
     let found = tallies(&world, 100, 200).await;
     let of = |what: &str| found.iter().filter(|line| line.contains(what)).count();
     assert!(of("started") == 1 && of("run succeeded") == 1, "{found:?}");
-    // From and to are told by when a minute begins.
+    // A minute belongs to the range if it begins in it.
     assert_eq!(tallies(&world, 5, 6).await, ["5 started 4"]);
     let odd = minute(4) + SignedDuration::from_secs(1);
     assert_eq!(world.store().tallies(odd, minute(6)).await.unwrap().len(), 1);
@@ -57,14 +57,15 @@ pub(crate) async fn what_happens_is_counted_by_the_minute(mut world: World) {
     assert_eq!(sums(&world).await, tallied(&world).await);
 }
 
-/// How many occurrences the ledger of all schedules says were skipped, coalesced, missed, dropped or failed.
+/// How many occurrences the ledger of all schedules records as skipped, coalesced, missed, dropped
+/// or failed.
 async fn sums(world: &World) -> u64 {
     let query = UnusualQuery { limit: 10_000, ..UnusualQuery::default() };
     let page = world.store().unusual(query).await.unwrap();
     page.items.iter().map(|row| row.entry.count).sum()
 }
 
-/// How many the tallies say.
+/// How many the tallies count.
 async fn tallied(world: &World) -> u64 {
     let runs = [Outcome::Started, Outcome::Moved, Outcome::Queued];
     let found = world.store().tallies(minute(0), minute(10_000)).await.unwrap();
@@ -72,7 +73,7 @@ async fn tallied(world: &World) -> u64 {
     found.iter().filter(did_not).map(|tally| tally.count).sum()
 }
 
-/// All runs have ended, each is counted once, and none was removed.
+/// Checks that each ended run is counted once. No run may have been removed.
 pub(crate) async fn every_end_is_tallied(world: &World) {
     let query = RunQuery { limit: 10_000, ..RunQuery::default() };
     let runs = world.store().runs(query).await.unwrap().items;
@@ -95,7 +96,7 @@ pub(crate) async fn tallies_go_after_eight_days(world: World) {
         let keep = SignedDuration::from_hours(1_000);
         while world.store().expire(at, keep, limit).await.unwrap().more {}
     };
-    // What is past is added up, and says the same.
+    // Adding up past minutes does not change the tallies.
     expire(days(7), 2).await;
     assert_eq!(tallies(&world, 0, 60).await, before);
     world.settle(21).await;
@@ -105,7 +106,7 @@ pub(crate) async fn tallies_go_after_eight_days(world: World) {
     assert_eq!(tallies(&world, 0, 60).await, Vec::<String>::new());
 }
 
-/// All pages of what did not run, `limit` at a time.
+/// All pages of occurrences that did not run, `limit` at a time.
 async fn unusual(world: &World, query: UnusualQuery, limit: usize) -> Vec<String> {
     let (mut found, mut after) = (Vec::new(), None);
     for _ in 0..1_000 {
@@ -175,7 +176,7 @@ pub(crate) async fn an_occurrence_that_failed_keeps_its_run(world: World) {
     assert_eq!(unusual(&world, UnusualQuery::default(), 5).await, Vec::<String>::new());
 }
 
-/// A workflow that is started by hand as often as one likes.
+/// A workflow that can be started by hand many times.
 fn several(name: &str) -> String {
     format!("name: {name}\nconcurrency: 100\nsteps: [{{id: a, type: noop}}]\n")
 }

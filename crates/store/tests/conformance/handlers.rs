@@ -43,7 +43,7 @@ pub(crate) async fn events_are_reserved_worked_on_and_consumed(mut world: World)
     assert_eq!(detail.view.run.triggered_by, TriggeredBy::Event);
     assert_eq!(detail.steps.len(), 3, "a step for each phase");
     assert_eq!(detail.definition.steps[0].id, "prepare");
-    // There is more: the next run has begun, with what was kept.
+    // Events are left, so the next run has begun, with the state the last one returned.
     let next = only(&turned);
     assert_eq!(input(&next)["state"], json!({"seen": 2}));
     let handler = world.handler(workflow, "c").await;
@@ -101,7 +101,7 @@ pub(crate) async fn what_was_mutated_goes_on_and_is_not_mutated_again(mut world:
     let handler = world.handler(workflow, "c").await;
     assert_eq!((handler.resumes, handler.run), (Some(next.run), None));
     world.holds_together().await;
-    // What is still needed of the first run stays, however old it is.
+    // The first run is kept, however old it is, because the handler will resume it.
     world.join(2).await;
     while world.store().expire(minute(2), SignedDuration::ZERO, 10).await.unwrap().more {}
     assert_eq!(world.status(&next.run_id).await, RunStatus::Failed);
@@ -173,7 +173,7 @@ pub(crate) async fn a_consumer_sleeps_until_its_time(mut world: World) {
     assert_eq!(run.triggered_by, TriggeredBy::Wakeup);
     assert_eq!(world.handler(workflow, "c").await.wake_at, None);
     world.holds_together().await;
-    // What is published wakes it sooner.
+    // A published event wakes the consumer sooner.
     let sleep = json!({"wakeAt": minute(120).to_string()});
     world.turn_with(60, vec![gave(&only(&turned), &sleep)]).await;
     world.tell(61, "t", &["b"]).await;
@@ -223,7 +223,7 @@ pub(crate) async fn handlers_take_turns(mut world: World) {
     world.holds_together().await;
 }
 
-/// A workflow with a producer that asks every ten minutes.
+/// A workflow with a producer that runs every ten minutes.
 fn producing(name: &str) -> Value {
     let producer = json!({"name": "p", "schedule": {"interval": "10m"}, "publishes": ["t"],
                           "handler": noop()});
@@ -239,7 +239,7 @@ pub(crate) async fn a_producer_publishes_with_its_success_alone(world: World) {
     let turned = world.turn_with(1, vec![gave(&only(&turned), &told("a"))]).await;
     assert_eq!(world.events("t").await, ["a pending 0"]);
     assert_eq!(world.handler(workflow, "p").await.state.get(), "\"a\"");
-    // The consumer has its turn; what is due meanwhile waits.
+    // The consumer has its turn; the producer that is due meanwhile waits.
     let prepare = only(&turned);
     assert_eq!(phases(&turned), ["c prepare"]);
     assert_eq!(phases(&world.turn(10).await), Vec::<String>::new());
@@ -276,7 +276,7 @@ pub(crate) async fn a_new_version_keeps_what_it_has_and_forgets_the_rest(mut wor
     let turned = world.turn(3).await;
     assert_eq!(phases(&turned), ["b prepare"]);
     world.turn_with(3, vec![gave(&only(&turned), &Value::Null)]).await;
-    // One that is new again is another, also after all others of its kind are gone.
+    // A handler that is declared again gets a new id, even after all others of its kind are gone.
     world.command(4, Command::ArchiveWorkflow(workflow)).await;
     world.join(5).await;
     world.command(5, Command::PublishWorkflow(workflow)).await;
@@ -304,7 +304,8 @@ pub(crate) async fn what_a_crash_interrupts_is_begun_again(mut world: World) {
 }
 
 pub(crate) async fn at_one_instant_handlers_come_after_schedules(world: World) {
-    // The producer's time and the consumer's are the same: the producer has begun when the consumer looks.
+    // Producer and consumer are due at the same instant: the producer has begun when the consumer
+    // looks.
     world.deploy(0, producing("w")).await;
     let turned = world.turn(0).await;
     let told = json!({"publish": [{"topic": "t", "message_id": "a"}]});

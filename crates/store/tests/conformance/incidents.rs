@@ -1,4 +1,4 @@
-//! Incidents are stored with the run that is their cause, and found again.
+//! Incidents are stored with the run that caused them, and listed.
 
 use engine::incidents::{How, ToldOutcome};
 use engine::run::TriggeredBy;
@@ -25,7 +25,7 @@ async fn all(world: &World) -> Vec<IncidentView> {
     incidents(world, IncidentQuery::default()).await
 }
 
-/// One attempt at what is due at this minute, of this workflow; what tells people ends well.
+/// One attempt at what is due at this minute. Runs that notify people always succeed.
 async fn attempt(world: &World, at: i64, is_well: bool) {
     let mut reports = Vec::new();
     for _ in 0..10 {
@@ -72,7 +72,7 @@ pub(crate) async fn begin_and_end_with_runs_and_tell_once(mut world: World) {
         (to.what.as_str(), &to.outcome),
         ("email ops@example.com", &ToldOutcome::Run(told(&world).await[0].clone()))
     );
-    // Another life of the node, another failure: it is the same incident.
+    // Another failure after a restart belongs to the same incident.
     world.join(12).await;
     attempt(&world, 20, false).await;
     attempt(&world, 21, false).await;
@@ -132,7 +132,7 @@ pub(crate) async fn are_paged_and_kept_for_a_while(mut world: World) {
         first.items.iter().chain(&second.items).map(|view| view.incident.key.0).collect();
     keys.dedup();
     assert!(keys.len() == 3 && keys.is_sorted_by(|a, b| a > b), "{keys:?}");
-    // Two are over: one of them by deletion.
+    // Two incidents are over, one of them because its schedule was deleted.
     world.command(12, Command::DeleteSchedules(vec![ScheduleId(1)])).await;
     world.command(12, Command::ControlSchedule { id: ScheduleId(2), verb: Verb::Pause }).await;
     attempt(&world, 20, true).await;
@@ -150,7 +150,7 @@ pub(crate) async fn are_paged_and_kept_for_a_while(mut world: World) {
         (1, Some(ScheduleId(2))),
         "what is open stays"
     );
-    // Their keys are not given again, in another life either.
+    // The keys of removed incidents are not given again, also not after a restart.
     world.command(22, Command::DeleteSchedules(vec![ScheduleId(2)])).await;
     world.store().expire(minute(23), SignedDuration::ZERO, 100).await.unwrap();
     world.join(24).await;

@@ -1,11 +1,11 @@
-//! What is stored stays.
+//! Everything that is stored survives reopening and backups.
 
 use engine::turn::Command;
 use store::{EventQuery, RunQuery, ScheduleQuery, Store};
 
 use crate::world::{World, begun, failed, minute, performs};
 
-/// Everything that can be seen, as one text.
+/// Everything that can be queried, as one text.
 async fn picture(store: &dyn Store) -> String {
     let schedules = ScheduleQuery { limit: 100, ..ScheduleQuery::default() };
     let runs = RunQuery { limit: 100, ..RunQuery::default() };
@@ -48,7 +48,7 @@ pub(crate) async fn topics_pictured(store: &dyn Store) -> String {
     text + &format!("{:#?}\n", store.mutations(mutations).await.unwrap())
 }
 
-/// A little of everything.
+/// Fills the store with a little of everything.
 async fn fill(world: &mut World) {
     let text = "name: w\nconcurrency: 3
 triggers: [{id: t, type: schedule, cron: '0 * * * *', timezone: Europe/Berlin}]
@@ -80,7 +80,7 @@ pub(crate) async fn everything_is_there_after_reopening(mut world: World) {
     assert_eq!(world.store().check(minute(20), false).await.unwrap(), []);
 }
 
-/// A copy has everything that waits, too.
+/// A backup has everything that waits, too.
 #[tokio::test]
 async fn what_waits_is_there_in_a_copy() {
     let place = crate::sqlite::Folder::new(true);
@@ -92,7 +92,7 @@ async fn what_waits_is_there_in_a_copy() {
     assert_eq!(copy.check(minute(60), false).await.unwrap(), []);
 }
 
-/// The same of what topics and handlers have.
+/// A backup has topics and handlers, too.
 #[tokio::test]
 async fn topics_are_there_in_a_copy() {
     let place = crate::sqlite::Folder::new(true);

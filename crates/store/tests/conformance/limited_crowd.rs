@@ -1,4 +1,4 @@
-//! Many nodes on one store, and workflows with a limit: nodes do not wait for each other in circles, and together they do
+//! Many nodes on one store, and workflows with a limit: nodes never deadlock, and together they do
 //! all the work.
 
 use std::fs;
@@ -17,14 +17,14 @@ use crate::postgres::Schema;
 use crate::process::{child, noop, step};
 use crate::world::{World, minute, succeeded};
 
-/// Nodes beside each other.
+/// How many nodes there are.
 const NODES: usize = 3;
-/// Clients of each node: more than it has connections for commands.
+/// How many clients each node has: more than it has connections for commands.
 const CLIENTS: usize = 6;
-/// Runs that each client starts.
+/// How many runs each client starts.
 const RUNS: usize = 8;
 
-/// What is due, and what has not ended.
+/// How many schedules are due and how many runs have not ended.
 const LEFT: &str = "SELECT (SELECT count(*) FROM progress WHERE wake_at IS NOT NULL)
        + (SELECT count(*) FROM open_runs)";
 
@@ -56,7 +56,8 @@ impl Node {
         self.store.command(request).await.map(drop)
     }
 
-    /// A run that will wait for its place in the workflow, and one by hand, if there is a place for it. How many.
+    /// Creates a schedule whose run will wait for the workflow's limit, and starts a run by hand if
+    /// the limit allows. Returns how many runs that makes.
     async fn start(&self, workflow: WorkflowId, id: u128) -> usize {
         let text = format!(r#"{{"name": "s", "at": "{}"}}"#, minute(1));
         let declared = read_written(&text).unwrap().declared;
@@ -112,7 +113,7 @@ impl Node {
     }
 }
 
-/// All nodes start runs of these, and begin and end them.
+/// All nodes start, begin and end runs of these workflows.
 async fn check(world: World, schema: Schema, cluster: &Cluster, workflows: &[WorkflowId]) {
     let mut nodes = Vec::new();
     for _ in 0..NODES {
@@ -162,14 +163,16 @@ async fn five_workflows_with_limits_on_three_nodes() {
     limited(5).await;
 }
 
-/// A run that ends lets a run of another workflow begin or go on: the order of their ids is not that of their locks.
+/// A run that ends lets a run of another workflow begin or go on: the order of their ids is not the
+/// lock order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn workflows_with_limits_that_start_each_other() {
     let cluster = Cluster::builder().fsync(false).start().unwrap();
     let schema = Schema::at(cluster.url());
     let world = World::new(Box::new(schema.clone())).await;
     let mut workflows = Vec::new();
-    // The first is started by the last, and the second starts it: lower ids come before and after higher ones.
+    // The last workflow starts the first, and so does the second: lower ids come before and after
+    // higher ones.
     for (name, action) in
         [("a", noop()), ("b", child("a")), ("c", noop()), ("d", child("c")), ("e", child("a"))]
     {

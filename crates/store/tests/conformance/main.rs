@@ -1,4 +1,4 @@
-//! What every store has to do, said against [`store::Store`] alone: each case is run for each store.
+//! The conformance suite: cases written against [`store::Store`] alone, each run for each store.
 //! Time is a parameter: minutes after a Monday's midnight.
 #![allow(clippy::unwrap_used, reason = "what a test cannot unwrap fails it")]
 
@@ -43,7 +43,7 @@ mod waits;
 mod workflows;
 mod world;
 
-/// Runs every case for one kind of store. `$place` makes an empty place for a store.
+/// Runs every case for one kind of store. `$place` makes an empty location for a store.
 macro_rules! suite {
     ($store:ident, $place:expr) => {
         suite! {@cases $store, $place,

@@ -1,4 +1,4 @@
-//! Many at once: what a turn with hundreds of everything leaves behind is what a small one does.
+//! A turn with hundreds of everything leaves behind the same as a small one.
 
 use engine::run::{Ending, RunStatus, StepStatus};
 
@@ -8,7 +8,7 @@ use store::{Report, Turned};
 
 use crate::world::{World, failed, minute, performs, succeeded};
 
-/// More than are written row by row.
+/// More rows than are written one by one.
 const MANY: usize = 300;
 
 async fn schedules(world: &World, fields: &str) -> Vec<ScheduleId> {
@@ -20,7 +20,7 @@ async fn schedules(world: &World, fields: &str) -> Vec<ScheduleId> {
     }
 }
 
-/// A turn in which nothing is scarce.
+/// A turn with plenty of capacity.
 async fn turn(world: &World, at: i64, reports: Vec<Report>) -> Turned {
     world.try_turn(at, reports, 1_000, Places::new(4_000)).await
 }
@@ -34,14 +34,14 @@ pub(crate) async fn are_decided_and_settled_like_one(world: World) {
     assert_eq!(open.view.run.status, RunStatus::Running);
     assert!(open.view.run.input.get().contains(r#""payload":{"ä": 1}"#));
 
-    // Settled together with what is due at the same time.
+    // Reports are settled together with occurrences that are due at the same time.
     let mut reports: Vec<Report> = begun.iter().map(succeeded).collect();
     reports[3] = failed(&begun[3]);
     let again = performs(&turn(&world, 10, reports).await);
     assert_eq!(again.len(), MANY - 1, "one is tried again, the others have ended");
     world.holds_together().await;
 
-    // The schedule tries the whole run again, so that the step is not.
+    // The schedule retries the whole run, so the step is not retried.
     assert_eq!(world.status(&begun[3].run_id).await, RunStatus::Failed);
     let failed = schedule_of(&begun[3].run_id);
     for id in ids.into_iter().filter(|id| *id != failed) {
@@ -61,7 +61,7 @@ fn schedule_of(run: &RunId) -> ScheduleId {
     *schedule
 }
 
-/// A ledger row is written when an occurrence has to wait, and once more when it begins.
+/// A ledger row is written when an occurrence has to wait, and again when it begins.
 pub(crate) async fn rows_that_are_there_are_replaced(world: World) {
     let ids = schedules(&world, r#"{"name": "s", "interval": "5m"}"#).await;
     let waiting = world.try_turn(5, Vec::new(), 1_000, Places::new(0)).await;
@@ -75,7 +75,7 @@ pub(crate) async fn rows_that_are_there_are_replaced(world: World) {
     world.holds_together().await;
 }
 
-/// What a node wrote last is what it goes on with, unless somebody else has written since.
+/// A node goes on with the rows it wrote last, unless somebody else has written them since.
 pub(crate) async fn what_others_wrote_meanwhile_counts(world: World) {
     schedules(&world, r#"{"name": "s", "interval": "5m"}"#).await;
     let begun = performs(&turn(&world, 5, Vec::new()).await);
@@ -97,7 +97,8 @@ pub(crate) async fn what_others_wrote_meanwhile_counts(world: World) {
     assert_eq!((progress.run_count, progress.active.len()), (1, 0));
 }
 
-/// Runs of several steps go on from one to the next, also if somebody else has written one meanwhile.
+/// Runs of several steps go on from one to the next, also if somebody else has written one
+/// meanwhile.
 pub(crate) async fn go_on_from_step_to_step(world: World) {
     let text =
         "name: chain\nsteps:\n  - {id: a, type: noop}\n  - {id: b, type: noop, depends_on: [a]}\n";
@@ -121,7 +122,7 @@ pub(crate) async fn go_on_from_step_to_step(world: World) {
     }
 }
 
-/// What went wrong is known until it goes well.
+/// The last error is kept until a run succeeds.
 pub(crate) async fn fail_and_are_tried_again(world: World) {
     let text = "name: w\nsteps: [{id: a, type: noop, retry: {max: 1}}]\n";
     let workflow = world.publish(0, text).await;
@@ -139,7 +140,7 @@ pub(crate) async fn fail_and_are_tried_again(world: World) {
         assert!(progress.last_error.unwrap().contains("exit code 1"));
         assert_eq!((progress.run_count, progress.error_count, progress.current_retry), (0, 1, 1));
     }
-    // Before they are due again.
+    // The retry comes before the next occurrence.
     let retried = turned.next_wakeup.expect("they are tried again");
     assert!(retried < minute(10), "{retried}");
     let again = performs(&turn(&world, 9, Vec::new()).await);

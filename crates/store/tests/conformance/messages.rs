@@ -1,4 +1,4 @@
-//! Topics and handlers, put together in Rust: short words for them and for what is done with them.
+//! Helpers that build topics and handlers, and work with them.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use store::{EventQuery, EventView, Failure, MutationQuery, Report, TopicQuery, T
 use crate::process::noop;
 use crate::world::{World, performs, raw};
 
-/// A topic whose events are given up after so many attempts.
+/// A topic whose events are given up after this many attempts.
 pub(crate) fn topic(name: &str, max_attempts: u32) -> Value {
     json!({"name": name, "max_attempts": max_attempts})
 }
@@ -37,18 +37,18 @@ pub(crate) fn message(id: &str, payload: &str) -> Message {
     Message { message_id: id.to_owned(), title: None, payload: raw(payload), causes: Vec::new() }
 }
 
-/// What a phase has given.
+/// The report that a phase returned `output`.
 pub(crate) fn gave(perform: &Perform, output: &Value) -> Report {
     let end = AttemptEnd::Succeeded { output: raw(&output.to_string()) };
     Report { run: perform.run, token: perform.token, end }
 }
 
-/// The first phase reserves these events of topic `t`.
+/// The report that the first phase reserves these events of topic `t`.
 pub(crate) fn reserves(perform: &Perform, ids: &[&str]) -> Report {
     gave(perform, &json!({"reservations": [{"topic": "t", "ids": ids}]}))
 }
 
-/// What an attempt is given to work on.
+/// The input of an attempt.
 pub(crate) fn input(perform: &Perform) -> Value {
     serde_json::from_str(&perform.input).unwrap()
 }
@@ -81,13 +81,13 @@ impl World {
         }
     }
 
-    /// The topics with a name.
+    /// The topics with this name.
     pub(crate) async fn topics_named(&self, name: &str) -> Vec<TopicView> {
         let query = TopicQuery { name: Some(name.to_owned()), limit: 100, ..TopicQuery::default() };
         self.store().topics(query).await.unwrap().items
     }
 
-    /// The only topic with a name.
+    /// The only topic with this name.
     pub(crate) async fn topic(&self, name: &str) -> TopicView {
         let mut found = self.topics_named(name).await;
         assert_eq!(found.len(), 1, "{found:?}");
@@ -98,7 +98,7 @@ impl World {
         self.topic(name).await.topic.id
     }
 
-    /// How many are pending, reserved, consumed, skipped.
+    /// How many events are pending, reserved, consumed, skipped.
     pub(crate) async fn counts(&self, name: &str) -> [u64; 4] {
         let counts = self.topic(name).await.topic.counts;
         EventState::ALL.map(|state| counts.of(state))
@@ -116,7 +116,7 @@ impl World {
         }
     }
 
-    /// Publishes events with these ids to a topic; how many are new, and how many were there.
+    /// Publishes events with these ids to a topic. Returns how many are new, and how many existed.
     pub(crate) async fn tell(&self, at: i64, name: &str, ids: &[&str]) -> (u64, u64) {
         let topic = self.topic_id(name).await;
         let events = ids.iter().map(|id| message(id, "{}")).collect();
@@ -166,7 +166,7 @@ impl World {
         found.iter().map(line).collect()
     }
 
-    /// Someone starts a handler; its run, if it begins at once.
+    /// Starts a handler by hand. Returns its run, if it begins at once.
     pub(crate) async fn start_handler(
         &mut self,
         at: i64,
@@ -182,7 +182,7 @@ impl World {
         }
     }
 
-    /// The consumer `c` works on these events of topic `t`, up to its mutation, which is handed out.
+    /// The consumer `c` works on these events of topic `t`, up to its mutation, which is returned.
     pub(crate) async fn up_to_mutation(&self, at: i64, ids: &[&str]) -> Perform {
         let turned = self.turn(at).await;
         assert_eq!(phases(&turned), ["c prepare"]);
@@ -191,7 +191,7 @@ impl World {
         only(&turned)
     }
 
-    /// The same, up to its last phase.
+    /// As [`World::up_to_mutation`], up to its last phase.
     pub(crate) async fn up_to_next(&self, at: i64, ids: &[&str]) -> Perform {
         let mutation = self.up_to_mutation(at, ids).await;
         let turned = self.turn_with(at, vec![gave(&mutation, &json!({"sent": true}))]).await;
@@ -199,7 +199,7 @@ impl World {
         only(&turned)
     }
 
-    /// The consumer `c` works these events off.
+    /// The consumer `c` consumes these events.
     pub(crate) async fn consume(&self, at: i64, ids: &[&str]) -> Turned {
         let next = self.up_to_next(at, ids).await;
         self.turn_with(at, vec![gave(&next, &Value::Null)]).await

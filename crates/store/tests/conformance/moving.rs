@@ -1,4 +1,4 @@
-//! From the embedded store to the shared one: everything is there, and goes on.
+//! Copies the embedded store to the shared one: everything is there, and goes on.
 
 use engine::ScheduleId;
 use engine::run::RunStatus;
@@ -14,7 +14,7 @@ use crate::process::{approval, step};
 use crate::sqlite::Folder;
 use crate::world::{World, codes, failed, minute, performs, raw, refusal, succeeded};
 
-/// Everything that can be seen, as text.
+/// Everything that can be queried, as text.
 async fn all(store: &dyn Store) -> String {
     let schedules = store.schedules(ScheduleQuery { limit: 100, ..ScheduleQuery::default() }).await;
     let schedules = schedules.unwrap();
@@ -120,7 +120,7 @@ async fn everything_is_copied_and_goes_on() {
     let mut world = World::new(Box::new(schema)).await;
     assert_eq!(all(world.store()).await, before);
     assert_eq!(codes(world.store().check(minute(75), false).await.unwrap()), []);
-    // What was going on there is taken over here, and numbers are not given again.
+    // Attempts that were performed there are taken over here, and ids are not given again.
     world.join(76).await;
     let turned = world.turn(76).await;
     assert!(turned.recovered.taken_over > 0);
@@ -177,7 +177,7 @@ async fn topics_are_copied_and_go_on() {
     let mut world = World::new(Box::new(schema)).await;
     assert_eq!(all(world.store()).await, before);
     world.holds_together().await;
-    // What waits takes what is published here, and keys are not given again.
+    // A waiting step takes an event that is published here, and keys are not given again.
     world.join(2).await;
     world.turn(2).await;
     assert_eq!(world.tell(3, "w", &["b"]).await, (1, 0));
@@ -186,7 +186,7 @@ async fn topics_are_copied_and_go_on() {
     world.holds_together().await;
 }
 
-/// The database cannot hold the character NUL in a text.
+/// PostgreSQL cannot store the character NUL in a text.
 #[tokio::test(flavor = "multi_thread")]
 async fn odd_texts_are_copied_as_far_as_they_can_be() {
     let title = async |world: &World| {

@@ -1,4 +1,4 @@
-//! Several nodes on one store: what is claimed and ended by several at once.
+//! Several nodes on one store claim and end the same things concurrently.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl Other {
         self.take_turn(at, reports, 100).await
     }
 
-    /// A turn with a few wakeups alone.
+    /// A turn that claims up to `limit` wakeups.
     async fn turn_up_to(&self, at: i64, limit: usize) -> Turned {
         self.take_turn(at, Vec::new(), limit).await
     }
@@ -62,7 +62,7 @@ impl Other {
         self.store.turn(request).await.unwrap()
     }
 
-    /// The attempts that it is told to end when it says that it performs these.
+    /// Renews the lease with these attempts. Returns those that the node must cancel.
     async fn renew(&self, performed: &[Perform]) -> Vec<(RunKey, u32)> {
         let performed = performed.iter().map(|perform| (perform.run, perform.token)).collect();
         let request = RenewRequest { node: self.node, moment: moment(1), capacity: 10, performed };
@@ -97,7 +97,8 @@ async fn what_is_claimed_by_several_at_once_is_given_once() {
         let other = Other::join(&schema).await;
         workers.push(tokio::spawn(async move {
             let mut taken = Vec::new();
-            // What others have locked is left to them: nothing found is not yet nothing there.
+            // Parts that others have locked are skipped: finding none does not mean that there are
+            // none.
             loop {
                 let some = other.claim(1, limit).await;
                 assert!(some.len() <= limit);
@@ -144,7 +145,8 @@ async fn a_node_learns_which_of_its_attempts_are_to_end() {
     assert_eq!(other.renew(&first).await, attempts(&first), "one that has ended is not going on");
     world.cancel(1, &run).await;
     assert_eq!(other.renew(&both).await, attempts(&both));
-    // What undoes the first step is performed while the run is being ended, and not told to end.
+    // The compensation of the first step is performed while the run is ending, and is not
+    // cancelled.
     let undoing = performs(&other.turn(1, both.iter().map(failed).collect()).await);
     assert_eq!(keys(&undoing), ["a/undo"]);
     assert_eq!(other.renew(&undoing).await, []);
@@ -152,8 +154,8 @@ async fn a_node_learns_which_of_its_attempts_are_to_end() {
     assert_eq!(world.status(&run).await, RunStatus::Cancelled);
 }
 
-/// Children end on one node while their parents are cancelled on another: nobody waits for the other in a circle
-/// for long, and all of it ends.
+/// Children end on one node while their parents are cancelled on another: no deadlock lasts, and
+/// everything ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn parents_and_children_end_on_several_nodes_at_once() {
     let schema = Schema::new();
@@ -177,7 +179,7 @@ async fn parents_and_children_end_on_several_nodes_at_once() {
     });
     for parent in parents.iter().rev() {
         let (id, reason) = (parent.clone(), "enough".to_owned());
-        // One that has ended already cannot be cancelled.
+        // A run that has ended cannot be cancelled.
         let _ = world.try_command(1, Command::CancelRun { id, reason }).await;
     }
     settled.await.unwrap();
@@ -188,8 +190,8 @@ async fn parents_and_children_end_on_several_nodes_at_once() {
     world.holds_together().await;
 }
 
-/// Deadlines of several runs come at one instant, and several nodes see it: each alert is one node's, and the
-/// workflow that tells of them is made once.
+/// Deadlines of several runs come at one instant, and several nodes see it: each alert is written
+/// by one node, and the workflow that notifies people is created once.
 #[tokio::test(flavor = "multi_thread")]
 async fn deadlines_that_several_nodes_see_come_once() {
     let schema = Schema::new();

@@ -1,4 +1,4 @@
-//! One occurrence at a time, changed by hand.
+//! Overrides: single occurrences changed by hand.
 
 use engine::ScheduleId;
 use engine::schedule::{OverrideAction, Status};

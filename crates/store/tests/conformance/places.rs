@@ -1,4 +1,4 @@
-//! Limits above the schedules: of a workflow, and of a node.
+//! Limits above schedules: the concurrency of a workflow, and the capacity of a node.
 
 use engine::run::RunStatus;
 use engine::turn::{Command, IfBusy, NewRun, Places, Refused};
@@ -24,11 +24,11 @@ pub(crate) async fn a_workflow_has_no_more_active_runs_than_it_may(world: World)
     assert_eq!(world.ledger(ids[2]).await, ["0 queued 5"], "it has its run, but no place yet");
     assert_eq!(world.status(&runs[2].parse().unwrap()).await, RunStatus::Pending);
 
-    // A place that becomes free goes to the oldest one.
+    // A slot that becomes free goes to the oldest run.
     let turned = world.turn_with(6, vec![succeeded(&performs(&turned)[1])]).await;
     assert_eq!(begun(&turned), [runs[2].clone()]);
     assert_eq!(world.ledger(ids[2]).await, ["0 started 5"]);
-    // One that waits can be cancelled, and takes no place.
+    // A waiting run can be cancelled, and takes no slot.
     let cancel = Command::CancelRun { id: runs[3].parse().unwrap(), reason: "enough".to_owned() };
     world.command(7, cancel).await;
     let turned = world.turn_with(7, vec![succeeded(&performs(&turned)[0])]).await;
@@ -46,7 +46,7 @@ pub(crate) async fn free_places_go_round_the_workflows(world: World) {
     }
     let none = world.try_turn(5, Vec::new(), 1_000, Places::new(0)).await;
     assert_eq!((begun(&none), none.places.look), (vec![], true));
-    // Two places at a time: nobody is served twice before the others have been served.
+    // With two slots at a time, no workflow is served twice before the others.
     let mut order = Vec::new();
     let mut places = none.places;
     for _ in 0..4 {
@@ -66,7 +66,7 @@ pub(crate) async fn what_has_begun_waits_for_a_place_and_goes_on_first(mut world
     let turned = world.turn(0).await;
     world.turn_with(0, vec![failed(&performs(&turned)[0])]).await;
     let other = world.start(0, patient).await.unwrap();
-    // Its time has come, but there is no place.
+    // The timer is due, but the node has no capacity.
     let none = world.try_turn(1, Vec::new(), 1_000, Places::new(0)).await;
     assert_eq!((begun(&none), none.places.look), (vec![], true));
     assert_eq!(world.status(&run).await, RunStatus::Waiting);

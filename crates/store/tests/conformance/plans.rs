@@ -1,4 +1,4 @@
-//! However much there is: what is asked for is found by reading few of PostgreSQL's rows.
+//! However many rows there are, queries read few of PostgreSQL's rows.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use store::RunQuery;
 use crate::postgres::Schema;
 use crate::world::World;
 
-/// Forty workflows with a thousand runs each, and one whose three are older than all of them.
+/// Forty workflows with a thousand runs each, and one whose three runs are older than all of them.
 const CROWD: &str = "
     INSERT INTO workflows (id, name, status, paused, newest, active, created_at, updated_at)
       SELECT i, 'w' || i, 1, false, 1, 0, 0, 0 FROM generate_series(1000, 1040) i;
@@ -21,17 +21,17 @@ const CROWD: &str = "
       FROM generate_series(1::bigint, 40000) i;
     ANALYZE ended_runs; ANALYZE workflows";
 
-/// Rows that were looked at, and how often somebody looked.
+/// How many rows were read, and how many index scans there were.
 const READ: &str = "SELECT coalesce(sum(i.idx_tup_read), 0)::bigint + max(t.seq_tup_read)
     FROM pg_stat_user_indexes i JOIN pg_stat_user_tables t USING (relid)
     WHERE i.schemaname = current_schema() AND i.relname = 'ended_runs'";
 const LOOKED: &str = "SELECT coalesce(sum(idx_scan), 0)::bigint FROM pg_stat_user_indexes
     WHERE schemaname = current_schema() AND relname = 'ended_runs'";
 
-/// PostgreSQL decides anew how to answer until it has been asked five times; there are two connections.
+/// PostgreSQL plans a statement anew for its first five executions; there are two connections.
 const TIMES: i64 = 16;
 const QUESTIONS: i64 = 4;
-/// Schedules that are due each time, as few as are written together; and how many times.
+/// How many schedules are due each time, the fewest that are written together; and how many times.
 const DUE: i64 = 100;
 const ROUNDS: i64 = 8;
 
@@ -57,7 +57,7 @@ async fn what_others_ran_is_not_read() {
         }
         assert_eq!(world.store().last_runs(vec![few]).await.unwrap().len(), 1);
     }
-    // Whoever goes says what it has read.
+    // A connection reports its statistics when it closes.
     drop(world);
     let told = async {
         while schema.number(LOOKED).await < before.1 + TIMES * QUESTIONS {
@@ -69,7 +69,7 @@ async fn what_others_ran_is_not_read() {
     assert!(read < TIMES * QUESTIONS * 20, "{read} rows");
 }
 
-/// As many schedules as no other test has, due never.
+/// Many more schedules than any other test has, never due.
 const LATER: &str = "
     INSERT INTO progress (id, anchor, mark, n, current_repeat, current_retry, run_count,
         error_count, has_overrides, version)
@@ -80,7 +80,8 @@ const PROGRESS_READ: &str = "SELECT coalesce(sum(i.idx_tup_read), 0)::bigint + m
 const PROGRESS_WRITTEN: &str = "SELECT n_tup_upd FROM pg_stat_user_tables
     WHERE schemaname = current_schema() AND relname = 'progress'";
 
-/// How a large turn is written was decided when the table was small: it stays right when there are more.
+/// The plan for writing a large turn was chosen when the table was small: it stays right when the
+/// table grows.
 #[tokio::test]
 async fn what_does_not_move_is_not_read() {
     let schema = Schema::new();
@@ -88,7 +89,7 @@ async fn what_does_not_move_is_not_read() {
     let workflow = world.workflow("w").await;
     let new = (0..DUE).map(|_| world.new_schedule(workflow, r#"{"name": "s", "interval": "5m"}"#));
     world.command(0, Command::CreateSchedules(new.collect())).await;
-    // Each connection decides for itself, the more so when it has decided before.
+    // Each connection has plans of its own, and keeps them after some executions.
     for at in 1..=ROUNDS {
         world.settle(5 * at).await;
     }
@@ -98,7 +99,7 @@ async fn what_does_not_move_is_not_read() {
         world.settle(5 * at).await;
     }
     drop(world);
-    // Begun and ended.
+    // Each occurrence is written when it begins and when it ends.
     let written = 2 * DUE * 2 * ROUNDS;
     let told = async {
         while schema.number(PROGRESS_WRITTEN).await < written {
@@ -107,6 +108,6 @@ async fn what_does_not_move_is_not_read() {
     };
     tokio::time::timeout(Duration::from_secs(60), told).await.unwrap();
     let read = schema.number(PROGRESS_READ).await - before;
-    // Whoever went through the table with each round would read more.
+    // A scan of the whole table in each round would read more.
     assert!(read < 40_000 * ROUNDS, "{read} rows");
 }

@@ -9,7 +9,7 @@ async fn a_pooler_is_refused_unless_its_clients_have_sessions_of_their_own() {
     let cluster = Cluster::builder().fsync(false).start().unwrap();
     for mode in [PoolMode::Transaction, PoolMode::Statement] {
         let pooler = Pooler::start(&cluster, mode).unwrap();
-        // Also when the pooler has several sessions to choose from.
+        // Repeated, because the pooler then has several sessions to choose from.
         for _ in 0..3 {
             let opened = Postgres::open(Zones::bundled(), PostgresOptions::new(pooler.url())).await;
             let said = opened.err().unwrap_or_else(|| panic!("{mode:?}: it was opened"));

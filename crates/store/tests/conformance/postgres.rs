@@ -14,7 +14,7 @@ use tokio_postgres::NoTls;
 use crate::damage;
 use crate::world::{Place, World, codes, minute, performs, succeeded};
 
-/// A schema with a store, in a database that is there for tests. It is gone with the last that holds it.
+/// A schema with a store, in the database for tests. It is dropped with its last handle.
 #[derive(Clone)]
 pub(crate) struct Schema(Arc<Named>);
 
@@ -28,7 +28,7 @@ impl Schema {
         Schema::at(testbed::shared_url().expect("a PostgreSQL"))
     }
 
-    /// In another database.
+    /// A schema in another database.
     pub(crate) fn at(url: String) -> Schema {
         static GIVEN: AtomicU32 = AtomicU32::new(0);
         let given = GIVEN.fetch_add(1, Ordering::Relaxed);
@@ -68,12 +68,12 @@ impl Schema {
         Ok(Arc::new(Postgres::open(Zones::bundled(), self.options()).await?))
     }
 
-    /// Says something to the database itself.
+    /// Runs a statement in the schema.
     pub(crate) async fn execute(&self, sql: &str) {
         say(&self.0.url, &format!("SET search_path = {}; {sql}", self.0.name)).await;
     }
 
-    /// A number that it answers with.
+    /// Runs a query that returns a number.
     pub(crate) async fn number(&self, sql: &str) -> i64 {
         let (client, connection) = tokio_postgres::connect(&self.0.url, NoTls).await.unwrap();
         let talk = tokio::spawn(connection);
@@ -135,14 +135,14 @@ impl Place for Schema {
     }
 }
 
-/// No node that is known performs anything.
+/// Makes all attempts those of a node that does not exist.
 const LOST: &str = r#"UPDATE open_runs SET state = regexp_replace(state, '"o":\d+', '"o":999'),
      owners = '{999}' WHERE status = 1"#;
 
 /// Tables with rows of runs.
 pub(crate) const OF_RUNS: [&str; 5] = ["steps", "attempts", "queue", "approvals", "alerts"];
 
-/// How what waits is broken: what is said to the database, what is found, and whether it is mended.
+/// Damage to rows of what waits: the statement, the code of the finding, and whether it is mended.
 pub(crate) const OF_WHAT_WAITS: [(&str, &str, bool); 10] = [
     (
         "INSERT INTO queue (run, step, item, queue) VALUES (999, 0, 0, 'q')",
@@ -169,7 +169,7 @@ pub(crate) const OF_WHAT_WAITS: [(&str, &str, bool); 10] = [
     (r#"UPDATE open_runs SET state = '{"s":"a","t":1}' WHERE status = 2"#, "run-at-rest", false),
 ];
 
-/// Everything ends, and is kept no longer.
+/// Ends all runs, and expires them.
 pub(crate) async fn end_all(world: &World) {
     let query = RunQuery { limit: 100, ..RunQuery::default() };
     for view in world.store().runs(query).await.unwrap().items {
@@ -182,7 +182,7 @@ pub(crate) async fn end_all(world: &World) {
     assert_eq!(world.runs().await, Vec::<String>::new());
 }
 
-/// Breaks a store by hand: it is found, and mended where that can be done.
+/// Damages a store by hand: the damage is found, and mended where that is possible.
 async fn check(breach: &str, code: &str, is_mended: bool) {
     let schema = Schema::new();
     let world = World::busy(Box::new(schema.clone())).await;
@@ -197,7 +197,7 @@ async fn check_in(schema: &Schema, world: &World, breach: &str, code: &str, is_m
     let found = codes(world.store().check(minute(60), true).await.unwrap());
     assert!(found.contains(&(code, is_mended)), "{breach}: {found:?}");
     if is_mended {
-        // What was broken with it, and cannot be mended, is still told.
+        // Other findings of the same damage that cannot be mended are still reported.
         let left = codes(world.store().check(minute(60), false).await.unwrap());
         assert!(left.iter().all(|(left, _)| *left != code), "{breach}: {left:?}");
     }
@@ -307,7 +307,8 @@ async fn each_breach_of_what_waits_is_found() {
 
 #[tokio::test]
 async fn each_breach_of_topics_is_found() {
-    // What the shared store has alone: wakeups beside their handlers, and messages beside their events.
+    // Tables of the shared store alone: wakeups in the rows of handlers, and messages beside their
+    // events.
     let own = [
         ("UPDATE handlers SET due = NULL", "handler-without-wakeup", true),
         ("UPDATE handlers SET due = due + 1", "handler-without-wakeup", true),
@@ -333,7 +334,7 @@ async fn nothing_is_left_of_runs_that_have_expired() {
     }
 }
 
-/// Rows that nobody expects make a large turn go the careful way.
+/// Rows that are there unexpectedly make a large turn use inserts instead of a copy.
 #[tokio::test]
 async fn what_is_there_against_expectation_is_replaced() {
     let schema = Schema::new();
@@ -367,7 +368,7 @@ async fn a_mended_run_goes_on() {
     assert_eq!(ended, 3, "{:?}", world.runs().await);
 }
 
-/// What the database says of its disk is passed on, and that nothing was stored.
+/// An error of the database's disk is passed on, and nothing was stored.
 #[tokio::test]
 async fn a_full_disk_is_told_as_such() {
     use store::WriteFault::{Disk, DiskFull, ReadOnly};

@@ -1,4 +1,4 @@
-//! Processes, put together in Rust: short words for their steps and for what is done with them.
+//! Helpers that build processes, and work with them.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use store::{Commanded, Failure};
 
 use crate::world::{World, raw};
 
-/// A step that is tried once.
+/// A step with one attempt.
 pub(crate) fn step(id: &str, depends_on: &[&str], action: Value) -> Value {
     let retry = StepRetry { max: 1, ..StepRetry::default() };
     json!({"id": id, "depends_on": depends_on, "action": action, "retry": retry,
            "on_error": "fail_process", "idempotent": true})
 }
 
-/// The same with more said of it.
+/// The step with one more key.
 pub(crate) fn with(mut step: Value, key: &str, value: Value) -> Value {
     step[key] = value;
     step
@@ -70,7 +70,7 @@ impl World {
         }
     }
 
-    /// What a worker takes, that is heard of every minute.
+    /// Claims attempts as a worker, with a lease of one minute.
     pub(crate) async fn claim(&self, at: i64, queues: &[&str], limit: usize) -> Vec<Perform> {
         let command = claim(queues, limit);
         claimed(&self.commanded(at, command, None).await.unwrap())
@@ -87,7 +87,7 @@ impl World {
         self.try_command(at, Command::Heartbeat { id, token, claimant, lease }).await
     }
 
-    /// A worker has done its work.
+    /// A worker reports that its attempt succeeded.
     pub(crate) async fn end(&self, at: i64, id: &RunId, token: u32) -> Result<Answer, Failure> {
         let end = AttemptEnd::Succeeded { output: raw(r#"{"by":"worker"}"#) };
         let (id, claimant) = (id.clone(), grace());
@@ -120,14 +120,14 @@ impl World {
         queues.into_iter().map(|queue| (queue.name, queue.waiting)).collect()
     }
 
-    /// Nothing that is stored contradicts anything else.
+    /// Checks that the stored rows are consistent.
     pub(crate) async fn holds_together(&self) {
         let findings = self.store().check(crate::world::minute(0), false).await.unwrap();
         assert_eq!(findings, []);
     }
 }
 
-/// The worker that takes everything here.
+/// The worker that claims everything here.
 pub(crate) fn grace() -> Claimant {
     Claimant { name: Some("grace".to_owned()), key: "a key".to_owned() }
 }
@@ -153,7 +153,7 @@ pub(crate) fn claimed(commanded: &Commanded) -> Vec<Perform> {
     found
 }
 
-/// The steps of attempts, in a line each: id, or what else tells them from others.
+/// The parts of attempts, one line each: what follows the run in their idempotency keys.
 pub(crate) fn keys(performs: &[Perform]) -> Vec<String> {
     let key = |perform: &Perform| {
         let key = perform.idempotency_key();

@@ -1,4 +1,4 @@
-//! Runs with many steps at a time: side by side, over time, with workers, people and other runs.
+//! Runs with many active steps: in parallel, over time, with workers, people and other runs.
 
 use engine::run::{AttemptEnd, Claimant, RunStatus, StepStatus, TriggeredBy};
 use engine::turn::{Answer, Command};
@@ -19,7 +19,7 @@ pub(crate) async fn steps_go_on_side_by_side(mut world: World) {
     assert_eq!(keys(&performs(&turned)), ["a", "b"]);
     let node = world.store().nodes().await.unwrap().pop().unwrap();
     assert_eq!(node.attempts, 2, "of one run");
-    // Both are taken over from a life that is over; a report of that life is refused.
+    // Both attempts are taken over after the restart; a report from before it is refused.
     world.join(1).await;
     let taken_over = world.turn(1).await;
     assert_eq!((taken_over.recovered.taken_over, keys(&performs(&taken_over)).len()), (2, 2));
@@ -139,7 +139,7 @@ pub(crate) async fn an_attempt_is_reported_on_by_its_claimant_alone(mut world: W
     let run = world.start(0, workflow).await.unwrap();
     world.turn(0).await;
     let token = world.claim(1, &["q"], 1).await.remove(0).token;
-    // Whose it is outlives the node that was asked.
+    // The claimant is stored, so it outlives the node that served the claim.
     world.join(1).await;
     world.turn(1).await;
     let other_name = Claimant { name: Some("eve".to_owned()), ..grace() };
@@ -164,7 +164,7 @@ pub(crate) async fn a_worker_that_is_silent_loses_its_attempt(mut world: World) 
     let run = world.start(0, workflow).await.unwrap();
     world.turn(0).await;
     let first = world.claim(1, &["q"], 1).await.remove(0);
-    // Nothing of it is a node's: another life takes nothing over.
+    // No attempt is the node's own, so a restart takes over nothing.
     world.join(1).await;
     assert_eq!(world.turn(1).await.recovered.taken_over, 0);
     assert_eq!(world.queues().await, []);
@@ -304,13 +304,13 @@ async fn children(world: &World, parent: RunKey) -> Vec<RunId> {
     page.items.into_iter().map(|view| view.run.id).collect()
 }
 
-/// A run of `parent` that waits for one of `child`, which is performed.
+/// A run of `parent` that waits for a run of `child`, whose attempt is being performed.
 async fn with_child(world: &mut World) -> (RunId, RunId, engine::turn::Perform) {
     world.process("child", vec![step("work", &[], noop())]).await;
     let steps = vec![step("a", &[], child("child")), step("b", &["a"], noop())];
     let workflow = world.process("parent", steps).await;
     let parent = world.start(0, workflow).await.unwrap();
-    // The child is created with the step that waits for it, and has its place at once.
+    // The child is created with the step that waits for it, and gets capacity at once.
     let turned = world.turn(0).await;
     let key = world.run(&parent).await.view.run.key;
     let children = children(world, key).await;
@@ -341,7 +341,7 @@ pub(crate) async fn a_child_that_ends_lets_its_parent_go_on(mut world: World) {
     let detail = world.run(&parent).await;
     assert_eq!(detail.view.run.status, RunStatus::Succeeded);
     assert_eq!(detail.steps[0].output.as_ref().unwrap().get(), r#"{"ok":true}"#);
-    // Both have ended: the child is found all the same.
+    // Both have ended: the child is still found.
     assert_eq!(children(&world, detail.view.run.key).await, [child]);
     world.holds_together().await;
 }
@@ -411,7 +411,8 @@ pub(crate) async fn what_was_done_is_undone_in_reverse_order(mut world: World) {
     assert_eq!(keys(&performs(&turned)), ["b/undo"]);
     assert_eq!(world.status(&run).await, RunStatus::Running);
     world.holds_together().await;
-    // Whoever undid it is gone: it is undone again, and what fails then stops nothing.
+    // The node that performed the compensation is gone: it is performed again, and its failure then
+    // stops nothing.
     world.join(4).await;
     let turned = world.turn(4).await;
     assert_eq!(keys(&performs(&turned)), ["b/undo"]);

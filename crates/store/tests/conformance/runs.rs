@@ -13,7 +13,7 @@ const THREE: &str = "name: w\nsteps:
   - {id: b, type: noop, depends_on: [a], retry: {max: 2, delay: 2m}}
   - {id: c, type: noop, depends_on: [b]}\n";
 
-/// A run by hand that has begun.
+/// A run started by hand that has begun.
 async fn begun_run(world: &mut World, text: &str) -> (WorkflowId, RunId, Turned) {
     let workflow = world.publish(0, text).await;
     let run = world.start(0, workflow).await.unwrap();

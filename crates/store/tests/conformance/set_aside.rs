@@ -1,4 +1,4 @@
-//! One thing that cannot be read or decided stops nothing else.
+//! One schedule, run or handler that cannot be read or decided stops nothing else.
 
 use engine::schedule::Status;
 use engine::turn::{Answer, Command, Places, Verb, Wakeup};
@@ -6,8 +6,8 @@ use store::{ApprovalQuery, Failure, RunQuery, TurnRequest, Turned, WorkflowQuery
 
 use crate::world::{World, begun, minute};
 
-/// What a driver does: a turn, and whatever cannot be decided is set aside before the next. If it is not known what
-/// it is, turns decide over one thing each.
+/// Takes turns as a driver does: whatever cannot be decided is set aside before the next turn. If
+/// it is not known what that is, turns decide one thing each.
 async fn drive(world: &World, at: i64) -> Vec<Turned> {
     let (mut turns, mut limit) = (Vec::new(), 1_000);
     for _ in 0..50 {
@@ -49,7 +49,7 @@ async fn aside(world: &World) -> Vec<(&'static str, String)> {
     all.iter().map(|aside| (aside.kind(), aside.id.clone())).collect()
 }
 
-/// Nothing is remembered of what was there before the damage.
+/// Damages the store, and joins again, so that nothing is cached from before the damage.
 async fn damage(world: &mut World, at: i64, sql: &str) {
     world.place().execute(sql.to_owned()).await;
     world.join(at).await;
@@ -64,7 +64,7 @@ pub(crate) async fn a_schedule_that_cannot_be_read_stops_no_other(mut world: Wor
     damage(&mut world, 1, &sql).await;
     assert_eq!(began(&drive(&world, 60).await), [format!("sched-{good}-n0-rc0")]);
     assert_eq!(aside(&world).await, [("schedule", bad.to_string())]);
-    // It stays aside, and nothing wakes for it.
+    // It stays set aside, and nothing wakes for it.
     world.join(61).await;
     drive(&world, 62).await;
     assert_eq!(aside(&world).await.len(), 1);
@@ -195,7 +195,7 @@ pub(crate) async fn a_workflow_that_cannot_be_read_is_paused_and_archived(mut wo
     assert!(world.store().triggered(workflow).await.unwrap().is_empty());
 }
 
-/// What `check` says, with what a person is told to do.
+/// The findings of `check` as text, with what a person is told to do.
 async fn told(world: &World, at: i64, repair: bool) -> String {
     let found = world.store().check(minute(at), repair).await.unwrap();
     let told: Vec<String> =
@@ -257,7 +257,8 @@ pub(crate) async fn a_run_that_cannot_be_read_is_cancelled(mut world: World) {
     }
 }
 
-/// One that cannot be read keeps no relative of it from being ended, and hides nothing of others.
+/// A run that cannot be read does not keep its parent or child from being ended, and hides no other
+/// rows.
 pub(crate) async fn a_family_of_which_one_cannot_be_read_is_ended(mut world: World) {
     let asks = "[{id: ask, type: human_approval, title: Ship}]";
     world.publish(0, &format!("name: child\nsteps: {asks}\n")).await;
@@ -293,7 +294,7 @@ pub(crate) async fn a_family_of_which_one_cannot_be_read_is_ended(mut world: Wor
         let order = if first_the_child { [child, run] } else { [run, child] };
         for id in &order {
             let cancel = Command::CancelRun { id: id.clone(), reason: "by ada".to_owned() };
-            // The child of a parent that was cancelled is cancelled with it.
+            // The child of a cancelled parent was cancelled with it.
             match world.try_command(at + 2, cancel).await {
                 Ok(_) | Err(Failure::Refused(_)) => {}
                 Err(failure) => panic!("{sql}: {failure}"),

@@ -1,4 +1,5 @@
-//! Connections that fall silent: nobody waits for an answer for ever, and what is not known is said.
+//! Connections that fall silent: nobody waits for an answer for ever, and unknown outcomes are
+//! reported.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use tokio::sync::mpsc;
 use crate::postgres::Schema;
 use crate::world::{World, minute};
 
-/// A test that is not over by then hangs.
+/// A test that takes longer than this hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A store that is reached through a proxy.
@@ -39,7 +40,7 @@ impl Far {
             url: schema.url_through(proxy.port()),
             connect_timeout: Duration::from_secs(2),
             statement_timeout: Duration::from_secs(1),
-            // One of each, so that the next question is asked on a connection that is silent.
+            // One connection of each, so that the next query uses a connection that is silent.
             commands: 1,
             readers: 1,
             ..schema.options()
@@ -48,7 +49,7 @@ impl Far {
             Arc::new(Postgres::open(Zones::bundled(), options).await.unwrap());
         let node = store.join("far", Moment::new(minute(1), minute(1))).await.unwrap().node;
         let far = Far { store, node, workflow, proxy, schema };
-        // Every kind of connection is made.
+        // Opens every kind of connection.
         far.turn().await.unwrap();
         far.start(1).await.unwrap();
         far.runs().await.unwrap();
@@ -81,7 +82,7 @@ impl Far {
             command: Command::StartWorkflow { id: self.workflow, run },
             moment: Moment::new(minute(1), minute(1)),
             node: self.node,
-            // Asked again, it is done once.
+            // With this key, a repeated command takes effect once.
             idempotency: Some(Idempotency { key: format!("start {id}"), fingerprint: [0; 32] }),
             traced: false,
             audit: None,
@@ -105,7 +106,8 @@ impl Far {
     }
 }
 
-/// What a request on a silent connection comes to: it fails, nothing of it is stored, and the next one succeeds.
+/// Checks a request on a silent connection: it fails, nothing of it is stored, and the next one
+/// succeeds.
 async fn check<T: std::fmt::Debug>(far: &Far, ask: impl AsyncFn(&Far) -> Result<T, Failure>) {
     far.all_silent().await;
     let ended = tokio::time::timeout(PATIENCE, ask(far)).await.expect("it is not waited for");
@@ -117,7 +119,8 @@ async fn check<T: std::fmt::Debug>(far: &Far, ask: impl AsyncFn(&Far) -> Result<
 #[tokio::test]
 async fn a_turn_on_a_silent_connection_ends() {
     let far = Far::new().await;
-    // There are three connections for turns, and whichever is free takes one: side by side they take all.
+    // There are three connections for turns, and a turn takes any free one: three concurrent turns
+    // use all.
     check(&far, async |far| {
         for _ in 0..10 {
             tokio::try_join!(far.turn(), far.turn(), far.turn())?;
@@ -153,7 +156,7 @@ async fn a_commit_without_an_answer_is_in_doubt() {
     let ended = tokio::time::timeout(PATIENCE, far.start(2)).await.expect("it is not waited for");
     assert!(matches!(ended, Err(Failure::Unknown(_))), "{ended:?}");
     assert_eq!(far.proxy.swallowed(), 1);
-    // It was committed, and doing it again does it once.
+    // The start was committed, and a repeated one takes effect once.
     assert_eq!(far.runs().await.unwrap(), 2);
     far.start(2).await.unwrap();
     assert_eq!(far.runs().await.unwrap(), 2);
@@ -166,7 +169,7 @@ async fn a_listener_that_hears_nothing_any_more_listens_again() {
     far.store.on_call(Box::new(move |call| told.send(call).unwrap_or_default()));
     let call = format!("SELECT pg_notify('punctual', 'look 999 {}')", far.schema.name());
     let hears = async |heard: &mut mpsc::UnboundedReceiver<store::Call>| {
-        // Calls that nobody listens to are lost.
+        // Notifications are lost while nobody listens.
         while tokio::time::timeout(Duration::from_millis(200), heard.recv()).await.is_err() {
             far.schema.execute(&call).await;
         }
@@ -188,7 +191,7 @@ async fn as_role(cluster: &Cluster, settings: &[&str]) -> Postgres {
         clock: PostgresClock::Caller,
         commands: 1,
         readers: 1,
-        // A renewal may take a fifth of it: longer than anything is held here.
+        // A renewal may take a fifth of it: longer than any lock is held here.
         lease: jiff::SignedDuration::from_secs(60),
         ..PostgresOptions::new(url)
     };
@@ -207,7 +210,8 @@ async fn limits_of_the_role_do_not_count() {
     let sessions = "SELECT string_agg(pid::text, ',' ORDER BY pid) FROM pg_stat_activity
                     WHERE usename = 'app'";
     let before = cluster.ask(sessions).unwrap();
-    // Somebody else holds what is needed for longer than the role would have a session be idle.
+    // Another session holds a lock for longer than the role's settings would allow a session to be
+    // idle.
     let holder = cluster.clone();
     let hold = "BEGIN; LOCK punctual.nodes; SELECT pg_sleep(4); COMMIT";
     let holding = tokio::task::spawn_blocking(move || holder.ask(hold).unwrap());

@@ -1,4 +1,4 @@
-//! The embedded store: how the suite opens it, and what holds for a file alone.
+//! The embedded store: how the suite opens it, and tests of the file alone.
 
 use std::future::ready;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,8 @@ impl Place for Folder {
         let values = values.into_iter().chain([("{yes}", "1"), ("{no}", "0")]);
         let mut sql = sql;
         for (name, value) in values {
-            // In one table, what has ended is told by its status.
+            // There is one table of runs here, so open and ended runs are told apart by their
+            // status.
             sql = match (name, sql.contains(" WHERE ")) {
                 ("{open}", true) => sql.replace("{open} WHERE", "runs WHERE status < 4 AND"),
                 ("{ended}", true) => sql.replace("{ended} WHERE", "runs WHERE status > 3 AND"),
@@ -108,8 +109,8 @@ fn a_file_is_open_once_whatever_it_is_called() {
     folder.open_at(&symbolic).unwrap();
 }
 
-/// Trying to open it must not drop the locks that SQLite holds in this process: another one would take itself for
-/// the last user, and delete the log.
+/// A refused attempt to open the file must not drop the locks that SQLite holds in this process:
+/// another process would take itself for the last user, and delete the log.
 #[tokio::test]
 async fn an_attempt_to_open_it_again_leaves_its_locks() {
     let folder = Folder::new(true);
@@ -152,7 +153,7 @@ async fn what_is_stored_in_a_file_that_is_gone_is_not_acknowledged() {
             assert!(matches!(failure, Failure::Gone(_)), "{name}: {failure:?}");
             let why = store.gone().await;
             assert!(why.contains("while it was in use"), "{name}: {why}");
-            // It stays so, also when a file is there again.
+            // The failure is permanent, also when a file is there again.
             std::fs::write(folder.path(), "").unwrap();
             let failure = store.join("c", moment).await.map(|_| ()).unwrap_err();
             assert!(matches!(failure, Failure::Gone(_)), "{name}: {failure:?}");
@@ -203,11 +204,11 @@ fn what_is_no_store_is_refused() {
     assert!(matches!(failure, Failure::Damaged(_)), "{failure:?}");
 }
 
-/// No node that is known performs anything.
+/// Makes all attempts those of a node that does not exist.
 const LOST: &str = "UPDATE runs SET state = json_replace(state, '$.a[0].d.p.o', 999),
      owners = ',999,' WHERE status = 1";
 
-/// Breaks a store by hand: it is found, and mended where that can be done.
+/// Damages a store by hand: the damage is found, and mended where that is possible.
 async fn check(breach: &str, code: &str, is_mended: bool) {
     let folder = Folder::new(true);
     drop(World::busy(Box::new(folder.clone())).await);
@@ -224,7 +225,7 @@ async fn check_in(folder: &Folder, breach: &str, code: &str, is_mended: bool) {
     let found = codes(store.check(minute(60), true).await.unwrap());
     assert!(found.contains(&(code, is_mended)), "{breach}: {found:?}");
     if is_mended {
-        // What was broken with it, and cannot be mended, is still told.
+        // Other findings of the same damage that cannot be mended are still reported.
         let left = codes(store.check(minute(60), false).await.unwrap());
         assert!(left.iter().all(|(left, _)| *left != code), "{breach}: {left:?}");
     }
@@ -277,11 +278,11 @@ async fn damage_of_what_is_read_is_found() {
     damage::each(&damage::DAMAGES[37..], folder).await;
 }
 
-/// The same runs twice, without the index that keeps them apart.
+/// Inserts the same run twice, without the index that prevents it.
 const TWICE: &str = "DROP INDEX runs_by_occurrence;
     CREATE TABLE copied AS SELECT * FROM runs WHERE n = 1; UPDATE copied SET key = key + 1000;
     INSERT INTO runs SELECT * FROM copied; DROP TABLE copied";
-/// The index that has fewer rows than its table.
+/// Makes an index that has fewer entries than its table has rows.
 const OUT_OF_STEP: &str =
     "CREATE TABLE kept AS SELECT * FROM sqlite_schema WHERE name = 'runs_by_workflow';
     PRAGMA writable_schema = ON; DELETE FROM sqlite_schema WHERE name = 'runs_by_workflow';
@@ -340,7 +341,8 @@ async fn a_wakeup_of_nothing_is_removed_by_the_turn_that_meets_it() {
     }
 }
 
-/// With more due wakeups than one turn claims, a turn claims the latest one too, and later turns claim all others.
+/// With more due wakeups than one turn claims, a turn claims the latest one too, and later turns
+/// claim all others.
 #[tokio::test]
 async fn what_falls_due_during_a_flood_does_not_wait_for_its_end() {
     let world = World::new(Box::new(Folder::new(true))).await;
@@ -371,7 +373,8 @@ async fn a_store_without_the_index_behind_exactly_once_is_refused() {
     damage::nobody_joins_without("runs_by_occurrence", folder()).await;
 }
 
-/// Bytes that are flipped anywhere: what can be read is looked at, and nothing fails for what cannot.
+/// Bytes are flipped anywhere: what can be read is checked, and the check does not fail on what
+/// cannot.
 #[tokio::test]
 async fn flipped_bytes_are_found() {
     let folder = Folder::new(true);
@@ -383,7 +386,7 @@ async fn flipped_bytes_are_found() {
     let mut found = 0;
     for page in 1..pages {
         let mut flipped = whole.clone();
-        // The beginning of a page says what the rest of it is.
+        // The header of a page says how to read the rest.
         for byte in &mut flipped[page * 4096..page * 4096 + 16] {
             *byte ^= 0x55;
         }
@@ -395,7 +398,7 @@ async fn flipped_bytes_are_found() {
         };
         found += usize::from(!findings.is_empty());
     }
-    // Pages that are free or say which page is whose may hold anything.
+    // Free pages and pointer map pages may hold anything.
     assert!(found + 3 >= pages - 1, "{found} of {pages}");
 }
 
@@ -418,7 +421,7 @@ async fn each_breach_of_topics_is_found() {
     }
 }
 
-/// What the embedded store has alone: wakeups, and messages beside their events.
+/// Tables of the embedded store alone: wakeups, and messages beside their events.
 #[tokio::test]
 async fn each_breach_of_topics_in_a_file_is_found() {
     for (breach, code, is_mended) in [

@@ -1,4 +1,4 @@
-//! A node is gone: what it was doing is taken over by the next.
+//! A node is gone, and the next one takes over its attempts.
 
 use engine::run::{Resolution, RunStatus, StepStatus};
 use engine::turn::{Command, Places};
@@ -23,7 +23,7 @@ pub(crate) async fn attempts_of_an_earlier_life_are_handed_out_again(mut world: 
     let after = performs(&turned)[0].clone();
     assert_eq!((&after.run_id, after.part), (&run, before.part));
     assert_eq!(after.idempotency_key(), before.idempotency_key());
-    // The earlier life's report comes too late; the attempt it made is no failure.
+    // The report from before the restart is refused; its attempt does not count as a failure.
     let turned = world.turn_with(6, vec![succeeded(&before), succeeded(&after)]).await;
     assert_eq!(turned.refused, 1);
     let detail = world.run(&run).await;
@@ -38,7 +38,7 @@ pub(crate) async fn attempts_of_an_earlier_life_are_handed_out_again(mut world: 
 
 pub(crate) async fn what_must_not_be_repeated_is_suspended_and_resolved(mut world: World) {
     let workflow = world.publish(0, ONCE).await;
-    // What a person says, then the run's status, the next step, and the first step's status.
+    // The person's resolution, then the run's status, the next step, and the first step's status.
     for (resolution, status, next, first) in [
         (Resolution::Applied, RunStatus::Running, Some(1), Some(StepStatus::Completed)),
         (Resolution::DidNotHappen, RunStatus::Running, Some(0), None),
@@ -83,7 +83,7 @@ pub(crate) async fn the_clock_of_a_timeout_stands_while_a_run_is_suspended(mut w
     world.command(9, resolve).await;
     let turned = world.turn(9).await;
     assert_eq!(performs(&turned).len(), 1);
-    // A minute was performed before it was lost: four are left.
+    // The attempt ran for one minute before it was lost: four minutes of the timeout are left.
     assert_eq!(turned.next_wakeup, Some(minute(13)));
     world.turn(13).await;
     world.turn_with(13, vec![succeeded(&performs(&turned)[0])]).await;
@@ -169,7 +169,7 @@ pub(crate) async fn a_node_that_leaves_is_not_taken_over(mut world: World) {
     world.settle(0).await;
     world.store().leave(world.node).await.unwrap();
     assert_eq!(world.join(1).await.gone, 0);
-    // One that leaves while it still performs something is found like one that is gone.
+    // A node that leaves while it still performs an attempt is treated like one that is gone.
     world.start(1, workflow).await.unwrap();
     world.turn(1).await;
     world.store().leave(world.node).await.unwrap();

@@ -1,4 +1,4 @@
-//! Topics: what is published, and how it is seen.
+//! Topics: publishing events, and listing them.
 
 use engine::TopicId;
 use engine::topics::{EventState, Message};
@@ -98,7 +98,7 @@ pub(crate) async fn only_what_nobody_works_on_is_skipped(world: World) {
         refusal(world.skip(3, "t", id).await);
     }
     assert_eq!(world.counts("t").await, [1, 1, 0, 1]);
-    // Published again, it stays skipped.
+    // A skipped event that is published again stays skipped.
     assert_eq!(world.tell(3, "t", &["a"]).await, (0, 1));
     assert_eq!(world.events("t").await, ["a skipped 0", "b reserved 0", "c pending 0"]);
     drop(mutation);
@@ -163,7 +163,7 @@ pub(crate) async fn a_shared_topic_is_one_for_all(world: World) {
     let turned = world.turn(1).await;
     let prepares = crate::world::performs(&turned);
     assert_eq!(crate::messages::phases(&turned), ["c prepare", "c prepare"]);
-    // The second finds that the first was faster.
+    // The second consumer finds that the first has reserved the event.
     let reports = prepares.iter().map(|perform| reserves(perform, &["a"])).collect();
     let turned = world.turn_with(1, reports).await;
     assert_eq!(only(&turned).run, prepares[0].run);
@@ -199,7 +199,7 @@ async fn paged(
 pub(crate) async fn events_are_paged_without_gaps(world: World) {
     world.deploy(0, plain("w")).await;
     let all: Vec<String> = (0..24).map(|n| format!("e{n:02}")).collect();
-    // Many of one instant, and some of later ones.
+    // Many events at one instant, and some at later ones.
     for (at, part) in [(1, &all[..16]), (2, &all[16..20]), (3, &all[20..])] {
         let part: Vec<&str> = part.iter().map(String::as_str).collect();
         world.tell(at, "t", &part).await;

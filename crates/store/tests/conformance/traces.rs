@@ -1,4 +1,4 @@
-//! What ends is told as spans, whose ids follow from what is stored.
+//! Runs and attempts that end are returned as spans, whose ids follow from what is stored.
 
 use engine::trace::{Span, TraceContext};
 use engine::turn::{Command, NewRun, Perform};
@@ -13,7 +13,7 @@ fn caller() -> TraceContext {
     CALLER.parse().unwrap()
 }
 
-/// Starts the workflow on behalf of somebody who is at this place in a trace.
+/// Starts the workflow for a caller with this trace context.
 async fn start(world: &mut World, id: WorkflowId, trace: Option<TraceContext>) -> RunId {
     let run = NewRun { trace, ..world.new_run() };
     run_id(&world.command(0, Command::StartWorkflow { id, run }).await)
@@ -23,7 +23,7 @@ fn passed_on(perform: &Perform) -> u64 {
     perform.trace.unwrap().span
 }
 
-/// The step, its status, and from when to when it took.
+/// The step, its status, and when it began and ended.
 fn shown(span: &Span) -> (Option<&str>, &'static str, i64, i64) {
     let step = span.attempt.as_ref().map(|attempt| attempt.step.as_str());
     (step, span.status, crate::world::minutes(span.from), crate::world::minutes(span.to))
@@ -33,7 +33,7 @@ pub(crate) async fn a_run_is_one_trace_whatever_happens_to_its_node(mut world: W
     let id = world.process("w", vec![step("a", &[], noop()), step("b", &["a"], noop())]).await;
     let run = start(&mut world, id, Some(caller())).await;
     let lost = performs(&world.turn(0).await).remove(0);
-    // Nothing of it is in memory any more.
+    // After the restart nothing about the run is in memory.
     world.join(5).await;
     let first = performs(&world.turn(5).await).remove(0);
     assert_ne!(passed_on(&first), passed_on(&lost), "it began at another instant");
@@ -54,7 +54,7 @@ pub(crate) async fn a_run_is_one_trace_whatever_happens_to_its_node(mut world: W
     assert_eq!(spans[1].context.span, passed_on(&second));
     assert_eq!(spans[1].error.as_ref().unwrap().step.as_deref(), Some("b"));
 
-    // Who tries it again goes on with the trace.
+    // A retry of the run continues the trace.
     let command = Command::RetryRun { id: run, from_start: false, run: world.new_run() };
     let again = run_id(&world.command(9, command).await);
     assert_eq!(world.run(&again).await.view.run.trace, Some(caller()));

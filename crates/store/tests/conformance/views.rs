@@ -74,7 +74,7 @@ pub(crate) async fn runs_of_a_schedule_are_paged_without_gaps(mut world: World) 
     let fields =
         r#"{"name": "s", "cron": "* * * * *", "overlap": "allow", "retry": {"delay": "3m"}}"#;
     let id = world.schedule(workflow, fields).await;
-    // The first occurrence fails and is tried again after later ones: its retry has a greater key.
+    // The first occurrence fails and is retried after later ones: its retry has a greater key.
     let turned = world.turn(1).await;
     world.turn_with(1, vec![failed(&performs(&turned)[0])]).await;
     for at in 2..=4 {

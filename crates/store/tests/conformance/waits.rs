@@ -27,7 +27,7 @@ pub(crate) async fn a_step_that_waits_takes_the_event(mut world: World) {
     world.holds_together().await;
     world.join(2).await;
     world.turn(2).await;
-    // Each event is for one of them, the oldest first.
+    // Each event goes to one waiting run, the oldest first.
     assert_eq!(world.tell(3, "t", &["a"]).await, (1, 0));
     let turned = world.turn(3).await;
     assert_eq!(performs(&turned)[0].run_id, first);
@@ -36,12 +36,12 @@ pub(crate) async fn a_step_that_waits_takes_the_event(mut world: World) {
     world.turn_with(4, performs(&turned).iter().map(succeeded).collect()).await;
     assert_eq!(world.status(&first).await, RunStatus::Succeeded);
     world.holds_together().await;
-    // One that is cancelled takes nothing.
+    // A cancelled run takes no event.
     world.cancel(5, &second).await;
     world.settle(5).await;
     world.tell(6, "t", &["b"]).await;
     assert_eq!(world.counts("t").await, [1, 0, 1, 0]);
-    // What is there already is taken at once.
+    // An event that exists already is taken at once.
     let third = world.start(7, workflow).await.unwrap();
     world.settle(7).await;
     assert_eq!(world.status(&third).await, RunStatus::Succeeded);
@@ -61,7 +61,7 @@ pub(crate) async fn a_step_waits_for_the_event_that_it_means(mut world: World) {
     assert_eq!(world.events("t").await, ["a pending 0", "b consumed 0"]);
     world.settle(1).await;
     assert_eq!(world.status(&run).await, RunStatus::Succeeded);
-    // One that waits too long does not wait any more.
+    // A wait that takes too long times out.
     let late = world.start(2, workflow).await.unwrap();
     let turned = world.turn(2).await;
     assert_eq!(turned.next_wakeup, Some(crate::world::minute(32)));
@@ -102,7 +102,7 @@ pub(crate) async fn an_event_starts_a_workflow(world: World) {
     let run = world.event("t", "b").await.run.unwrap();
     let run = world.run(&run).await.view.run;
     assert_eq!((run.triggered_by, run.status), (TriggeredBy::Event, RunStatus::Succeeded));
-    // A workflow that is out of use hears of nothing.
+    // Triggers of an archived workflow do not fire.
     world.command(2, Command::ArchiveWorkflow(workflow)).await;
     world.try_tell(3, id, vec![message("c", r#"{"n": 3}"#)]).await.unwrap();
     assert_eq!(world.counts("t").await, [2, 0, 1, 0]);

@@ -1,4 +1,4 @@
-//! Versions, and the schedules that triggers declare.
+//! Versions of workflows, and the schedules that their triggers declare.
 
 use engine::schedule::{Schedule, Status};
 use engine::turn::{Answer, Command, Verb, WorkflowStatus};
@@ -26,7 +26,8 @@ const STEPS: &str = "steps: [{id: a, type: noop}]\n";
 pub(crate) async fn the_same_definition_is_no_new_revision(world: World) {
     let text = format!("name: w\n{STEPS}");
     let other = format!("name: w\ndescription: more\n{STEPS}");
-    // What is sent, whether it is published, the revision and whether the workflow is new.
+    // The text, whether it is published, the revision, whether the workflow is new, and the live
+    // revision.
     for (text, publish, revision, is_new, live) in [
         (&text, false, 1, true, None),
         (&text, false, 1, false, None),
@@ -84,7 +85,7 @@ pub(crate) async fn triggers_move_with_the_published_revision(world: World) {
     let new = id_of(&world, workflow, "new").await;
     assert_eq!((world.next(new).await, world.seen(new).await.progress.n), (Some(15), 0));
     assert_eq!(world.workflow_view(workflow).await.schedules, 4);
-    // Each is woken at its own time and at no other.
+    // Each schedule wakes at its own time and at no other.
     world.settle_each(12, 30).await;
     assert_eq!(world.ledger(same).await, ["0 started 10", "1 started 20", "2 started 30"]);
     assert_eq!(world.ledger(changed).await, ["0 started 10", "1 started 19", "2 started 26"]);
@@ -136,7 +137,7 @@ pub(crate) async fn an_archived_workflow_keeps_its_history_alone(mut world: Worl
     assert!(refusal(again).contains("archived already"));
     let new = world.new_schedule(workflow, r#"{"name": "s", "interval": "5m"}"#);
     refusal(world.try_command(12, Command::CreateSchedules(vec![new])).await);
-    // Published again, it is in use again.
+    // An archived workflow that is published again is in use again.
     world.command(13, Command::PublishWorkflow(workflow)).await;
     let trigger = id_of(&world, workflow, "t").await;
     assert_eq!(world.next(trigger).await, Some(23));

@@ -1,4 +1,4 @@
-//! A store with a node in it, and short words for what is done with them.
+//! A store with a node in it, and helpers to work with both.
 
 use std::sync::Arc;
 
@@ -21,26 +21,27 @@ use crate::process::{approval, child, noop, step, timer, worker};
 
 /// Where a store of one kind is kept.
 pub(crate) trait Place {
-    /// Opens the store, or makes a new one.
+    /// Opens the store, or creates it.
     fn open(&self) -> BoxFuture<'_, Result<Arc<dyn Store>, Failure>>;
-    /// The leases of all nodes have run out by this instant. Nothing where there are none.
+    /// Makes the leases of all nodes run out by this instant. Does nothing on a store without
+    /// leases.
     fn end_leases(&self, at: Timestamp) -> BoxFuture<'_, ()>;
-    /// Says something to the database itself. In it, `{open}` and `{ended}` are the tables of runs, and `{bytes}`,
-    /// `{yes}` and `{no}` are values.
+    /// Runs a statement in the database. In it, `{open}` and `{ended}` are the tables of runs, and
+    /// `{bytes}`, `{yes}` and `{no}` are values.
     fn execute(&self, sql: String) -> BoxFuture<'_, ()>;
-    /// A path for a copy of it, where a store can make one.
+    /// A path for a backup, if the store can make one.
     fn path_for_copy(&self) -> Option<std::path::PathBuf>;
-    /// Opens a copy.
+    /// Opens a backup.
     fn open_copy(&self) -> Result<Arc<dyn Store>, Failure>;
 }
 
-/// The instant so many minutes after Monday 2026-03-02T00:00Z.
+/// The instant this many minutes after Monday 2026-03-02T00:00Z.
 pub(crate) fn minute(minutes: i64) -> Timestamp {
     let start: Timestamp = "2026-03-02T00:00:00Z".parse().unwrap();
     start + SignedDuration::from_mins(minutes)
 }
 
-/// How many minutes after it.
+/// How many minutes after that Monday an instant is.
 pub(crate) fn minutes(at: Timestamp) -> i64 {
     at.duration_since(minute(0)).as_mins()
 }
@@ -61,7 +62,7 @@ impl World {
         world
     }
 
-    /// A store with a schedule, a run that waits, one that runs, and a workflow with a limit.
+    /// A store with a schedule, a pending run, a running one, and a workflow with a limit.
     pub(crate) async fn busy(place: Box<dyn Place>) -> World {
         let mut world = World::new(place).await;
         let plain = world.workflow("plain").await;
@@ -75,7 +76,7 @@ impl World {
         world
     }
 
-    /// A store with a run that waits for workers and people and for a place, and was late.
+    /// A store with a run that waits for workers, people and capacity, and missed its deadline.
     pub(crate) async fn waiting(place: Box<dyn Place>) -> World {
         let mut world = World::new(place).await;
         let late = json!({"limit": {"within": {"elapsed": "PT1H"}}, "from": "enabled",
@@ -99,13 +100,13 @@ impl World {
         let begun = world.turn(60).await;
         let begun = performs(&begun).pop().unwrap();
         assert_eq!(begun.definition.name, "ready");
-        // What performed it is gone, and there is no place to go on.
+        // The node that performed it is gone, and the next one has no capacity to go on.
         world.join(60).await;
         world.try_turn(60, Vec::new(), 10, Places::new(0)).await;
         world
     }
 
-    /// The node's life ends without a word, and another begins.
+    /// The node dies without notice, and joins again.
     pub(crate) async fn join(&mut self, at: i64) -> store::Joined {
         self.store = None;
         let store = self.place.open().await.unwrap();
@@ -117,12 +118,11 @@ impl World {
         joined
     }
 
-    /// Closes the store.
     pub(crate) fn close(&mut self) {
         self.store = None;
     }
 
-    /// Opens it again, as the same node.
+    /// Opens the store again, as the same node.
     pub(crate) async fn open(&mut self) {
         self.store = Some(self.place.open().await.unwrap());
     }
@@ -235,7 +235,7 @@ impl World {
         Ok(run_id(&answer))
     }
 
-    /// A turn with everything a node could ask for.
+    /// A turn with plenty of capacity and a high limit.
     pub(crate) async fn turn(&self, at: i64) -> Turned {
         self.turn_with(at, Vec::new()).await
     }
@@ -264,7 +264,7 @@ impl World {
         self.store().turn(request).await.unwrap()
     }
 
-    /// Turns until nothing is left to do at this minute; every attempt succeeds.
+    /// Takes turns until nothing is left to do at this minute; every attempt succeeds.
     pub(crate) async fn settle(&self, at: i64) {
         let mut reports = Vec::new();
         for _ in 0..100 {
@@ -278,7 +278,7 @@ impl World {
         panic!("there is always more to do at minute {at}");
     }
 
-    /// Settles every minute from the one to the other.
+    /// Settles every minute from `from` to `to`.
     pub(crate) async fn settle_each(&self, from: i64, to: i64) {
         for at in from..=to {
             self.settle(at).await;
@@ -385,12 +385,12 @@ pub(crate) fn failed(perform: &Perform) -> Report {
     )
 }
 
-/// The kinds of what was found, and whether it was mended.
+/// The codes of findings, and whether each was repaired.
 pub(crate) fn codes(findings: Vec<store::Finding>) -> Vec<(&'static str, bool)> {
     findings.into_iter().map(|found| (found.code, found.repaired)).collect()
 }
 
-/// What a refused command says.
+/// The message of a refused command.
 pub(crate) fn refusal<T: std::fmt::Debug>(result: Result<T, Failure>) -> String {
     match result {
         Err(Failure::Refused(refused)) => refused.to_string(),

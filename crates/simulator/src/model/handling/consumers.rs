@@ -1,4 +1,4 @@
-//! When consumers look, sleep and wake, and who is next.
+//! When consumers look for events, sleep and wake, and which handler is next.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ const LONGEST_RETRY: i64 = 600_000;
 type Old = BTreeMap<i64, Option<HandlerRow>>;
 
 impl HandlerRow {
-    /// Whether it would begin if its workflow were free.
+    /// Whether the consumer would begin if its workflow were free.
     fn is_ready(&self) -> bool {
         let is_idle = self.run.is_none() && self.retry_at.is_none();
         self.kind == HandlerKind::Consumer && is_idle && self.cause.is_some()
@@ -68,7 +68,7 @@ impl Model {
             }
             credit -= created;
             let was_called = before.as_ref().is_some_and(|before| before.cause.is_some());
-            // One whose run has been pending until now looks with that.
+            // A pending run that begins now serves as the look.
             let begins = seen.moved.iter().any(|moved| moved.has_begun && row.has(&moved.row));
             let need_not = begins || is_given_up && !self.has_pending(row);
             if (must || was_called) && row.cause.is_none() && created == 0 && !need_not {
@@ -87,7 +87,8 @@ impl Model {
         Ok(())
     }
 
-    /// How many causes there were for a consumer to look, and whether one of them must not be forgotten.
+    /// How many causes there were for a consumer to look, and whether one of them must not be
+    /// forgotten.
     fn causes(
         &self,
         seen: &Seen<'_>,
@@ -130,8 +131,9 @@ impl Model {
         (all, told > 0 || woken > 0 || started || failed)
     }
 
-    /// Whether somebody has given up what a consumer was to go on with: an ended run whose mutation is done, or one that
-    /// is cancelled after its mutation. Its failure calls for nothing any more, but pending events do.
+    /// Whether somebody gave up what a consumer was to resume: an ended run whose mutation was
+    /// made, or a run that is cancelled after its mutation. Its failure is no longer a cause to
+    /// look, but pending events are.
     fn is_given_up(
         &self,
         seen: &Seen<'_>,
@@ -150,13 +152,13 @@ impl Model {
         resumed && row.resumes.is_none() && created == 0 || own.any(is_cancelled)
     }
 
-    /// Whether there is something that a consumer could work on.
+    /// Whether there is a pending event that the consumer could work on.
     fn has_pending(&self, row: &HandlerRow) -> bool {
         let mut events = self.handling.events.values();
         events.any(|event| event.state == EventState::Pending && self.hears(row, event.topic))
     }
 
-    /// A consumer sleeps for as long as it says, within limits.
+    /// Checks that a consumer sleeps for as long as it said, within limits.
     fn check_sleep(
         &self,
         seen: &Seen<'_>,
@@ -189,7 +191,7 @@ impl Model {
         }
     }
 
-    /// Whether something was pending already when this commit began, that a consumer could work on.
+    /// Whether an event was pending before this commit that the consumer could work on.
     fn pending_before(&self, row: &HandlerRow, now: i64) -> bool {
         let events = self.handling.events.values();
         let mut pending = events.filter(|event| event.state == EventState::Pending);
@@ -201,7 +203,7 @@ impl Model {
         consumers.is_some_and(|consumers| consumers.contains(&row.id))
     }
 
-    /// 10 s, 20 s, 40 s, …, and not longer than 10 minutes.
+    /// Checks the backoff: 10 s, 20 s, 40 s, …, and at most 10 minutes.
     fn check_retry(
         &self,
         seen: &Seen<'_>,
@@ -219,7 +221,8 @@ impl Model {
         }
     }
 
-    /// One run at a time, and the right one: consumers before producers, the oldest event first.
+    /// Checks that handlers run one at a time, and the right one: consumers before producers, the
+    /// oldest event first.
     pub(super) fn check_turns(&self, seen: &Seen<'_>, old: &Old) -> Checked {
         for moved in seen.moved.iter().filter(|moved| moved.row.handler.is_some()) {
             let (run, workflow) = (&moved.row, moved.row.workflow);
@@ -252,7 +255,7 @@ impl Model {
             let before = old.get(&row.id).map_or(Some(*row), |before| before.as_ref());
             before.is_some_and(HandlerRow::is_ready)
         };
-        // One that had its turn already only begins now.
+        // A run that was chosen earlier only begins now.
         let is_new = seen.of(run.key).is_some_and(|moved| moved.is_new);
         let is_paused = self.workflows.get(&run.workflow).is_none_or(|row| row.paused);
         for waiting in of.filter(known).filter(|_| !is_paused) {
@@ -273,7 +276,8 @@ impl Model {
         Ok(())
     }
 
-    /// When the oldest event was published that a consumer could work on, but for those of this very instant.
+    /// When the oldest pending event that a consumer could work on was published, without those of
+    /// this very instant.
     fn oldest(&self, row: &HandlerRow, now: i64) -> Option<i64> {
         let events = self.handling.events.values();
         let pending = events.filter(|event| event.state == EventState::Pending);
@@ -281,8 +285,9 @@ impl Model {
         old.filter(|event| self.hears(row, event.topic)).map(|event| event.created_at).min()
     }
 
-    /// The same for one that was chosen. What this commit has published may be older, if the clock was set back, and
-    /// what was pending may have been taken since by a consumer of another workflow.
+    /// The same for a consumer that was chosen. Events that this commit published may be older, if
+    /// the clock was set back, and events that were pending may have been reserved since by a
+    /// consumer of another workflow.
     fn oldest_chosen(&self, row: &HandlerRow, now: i64) -> Option<i64> {
         let was_pending =
             |event: &&EventRow| event.state == EventState::Pending || event.updated_at == now;
@@ -290,7 +295,7 @@ impl Model {
         events.filter(|event| self.hears(row, event.topic)).map(|event| event.created_at).min()
     }
 
-    /// Nobody who is ready waits while the workflow is free, and nobody oversleeps.
+    /// Checks that no ready consumer waits while its workflow is free, and none oversleeps.
     pub(in super::super) fn check_handlers_quiet(&self, awake: &Awake<'_>) -> Checked {
         for row in self.handling.handlers.values() {
             let workflow = self.workflows.get(&row.workflow);

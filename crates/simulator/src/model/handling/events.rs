@@ -1,4 +1,4 @@
-//! Events: none is lost or doubled, and each move has its reason.
+//! Checks events: none is lost or doubled, and each change of state has its reason.
 
 use engine::handlers::MutationStatus;
 use engine::run::{RunStatus, StepState};
@@ -44,7 +44,7 @@ impl Model {
         *count = count.saturating_add_signed(by);
     }
 
-    /// What the topic says is what there is.
+    /// Checks that a topic's counts are those of its events.
     pub(super) fn check_counts(&self) -> Checked {
         for topic in self.handling.topics.values() {
             let counted = self.handling.counts.get(&topic.id).copied().unwrap_or_default();
@@ -71,7 +71,7 @@ impl Model {
         let from = before.map_or(Pending, |before| before.state);
         let (was_attempt, was_run) =
             before.map_or((0, None), |before| (before.attempt, before.run));
-        // Given back, and taken again by a step that begins to wait in the same commit.
+        // The event was given back, and then taken in the same commit by a step that began to wait.
         let given_back = from == Reserved && was_run.is_some_and(|run| self.gives_back(seen, run));
         let attempt = was_attempt + u32::from(given_back);
         let fits = match (from, row.state) {
@@ -103,17 +103,18 @@ impl Model {
         self.handling.topics.get(&topic).map_or(u32::MAX, |topic| topic.max_attempts)
     }
 
-    /// A run that has ended without success, and whose mutation was not done, gives back what it had.
+    /// Whether the run ends now without success: it then gives back the events it had reserved.
     fn gives_back(&self, seen: &Seen<'_>, run: i64) -> bool {
         seen.ended_now(run).is_some_and(|row| row.status != RunStatus::Succeeded)
     }
 
-    /// The consumer that was to go on with this run is gone.
+    /// Whether the consumer that was to resume this run is gone.
     fn is_left_behind(&self, run: Option<i64>) -> bool {
         run.is_some_and(|run| self.resumes(run))
     }
 
-    /// By the run that had it and has succeeded, by a step that waited for it, or by the run that it has started.
+    /// Whether the event may be consumed: by the run that reserved it and succeeded, by a step that
+    /// waited for it, or by the run that it started.
     fn may_consume(
         &self,
         seen: &Seen<'_>,
@@ -136,7 +137,7 @@ impl Model {
         is_active && self.reserves(seen, row)
     }
 
-    /// Whether the run's `prepare` has named this event, and was taken.
+    /// Whether the run's `prepare` named this event and succeeded.
     fn reserves(&self, seen: &Seen<'_>, row: &EventRow) -> bool {
         let name = self.handling.topics.get(&row.topic).map(|topic| topic.name.as_str());
         seen.gave.iter().any(|gave| {
@@ -154,15 +155,15 @@ impl Model {
         })
     }
 
-    /// A run that goes on with another one's events is a retry of it.
+    /// Whether the new run of the event is a retry of the old one.
     fn goes_on(&self, was: Option<i64>, is: Option<i64>) -> bool {
         let Some(new) = is.and_then(|run| self.runs.get(&run)) else { return false };
         let earlier = new.retry_of.as_ref().and_then(|id| self.handling.keys.get(id));
         earlier.copied() == was
     }
 
-    /// Consumed exactly if its run has succeeded; what ended otherwise holds nothing, unless its last phase is to be
-    /// done again.
+    /// Checks that events are consumed exactly if their run succeeded. A run that ended otherwise
+    /// holds no events, unless its last phase will be retried.
     fn check_ended(&self, seen: &Seen<'_>) -> Checked {
         for moved in seen.moved.iter().filter(|moved| moved.row.handler.is_some()) {
             let row = &moved.row;
@@ -186,15 +187,15 @@ impl Model {
         Ok(())
     }
 
-    /// Whether a retry of this run was begun in the same commit, or will be: its mutation was done, or somebody has
-    /// said to go on without it.
+    /// Whether a retry of this run began in the same commit, or will: its mutation was made, or
+    /// somebody said to go on without it.
     fn resumes(&self, run: i64) -> bool {
         let noted = self.handling.mutations.get(&run);
         let is_over = matches!(noted, Some(MutationStatus::Applied | MutationStatus::Skipped));
         is_over || self.root(run) != run
     }
 
-    /// Each step that waits gets one event at most, and an event goes to one step at most.
+    /// Checks that each waiting step gets at most one event, and an event goes to at most one step.
     fn check_taken(&self, seen: &Seen<'_>) -> Checked {
         for moved in seen.moved {
             let (Some(whole), None) = (&moved.row.whole, &moved.row.handler) else { continue };
@@ -214,7 +215,7 @@ impl Model {
         Ok(())
     }
 
-    /// What has expired: only what was done with, and long enough ago.
+    /// Checks that only finished events expire, and only after their retention.
     pub(in super::super) fn events_go(&mut self, now: i64, keep: i64, handled: Handled) -> Checked {
         for topic in handled.topics {
             self.handling.topics.insert(topic.id, topic);

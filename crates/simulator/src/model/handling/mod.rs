@@ -1,10 +1,11 @@
-//! Topics, producers and consumers as they must be: written from the specification, beside the engine.
+//! The model of topics, producers and consumers: written from the specification, independent of the
+//! engine.
 //!
 //! | what | where |
 //! |---|---|
-//! | events: none lost, none twice, each move has its reason | `events` |
+//! | events: none lost, none twice, each change of state has its reason | `events` |
 //! | what is published and kept, and by whom | `published` |
-//! | when consumers look, sleep and wake, and who is next | `consumers` |
+//! | when consumers look, sleep and wake, and which handler is next | `consumers` |
 //! | mutations of the outside world: none twice, none guessed | `mutations` |
 
 mod consumers;
@@ -26,36 +27,36 @@ use crate::handlers::rows::{EventRow, Handled, HandlerRow, TopicRow};
 use crate::random::Random;
 use crate::watch::RunRow;
 
-/// What is known of topics and handlers, as of the last commit.
+/// Topics and handlers as of the last commit.
 #[derive(Default)]
 pub(super) struct Handling {
     pub(super) topics: BTreeMap<i64, TopicRow>,
     pub(super) events: BTreeMap<i64, EventRow>,
-    /// Where an event is, by topic and message id.
+    /// Event keys by topic and message id.
     ids: BTreeMap<(i64, String), i64>,
-    /// Counted here, one by one.
+    /// Events by topic and state, counted one by one.
     counts: BTreeMap<i64, [u64; 4]>,
     pub(super) handlers: BTreeMap<i64, HandlerRow>,
     mutations: BTreeMap<i64, MutationStatus>,
     /// The consumers of each topic.
     subscriptions: BTreeMap<i64, Vec<i64>>,
-    /// The events that each run has ever had.
+    /// The events that each run has ever reserved.
     had: BTreeMap<i64, BTreeSet<i64>>,
-    /// What each run has said in `prepare`: how many events, and when to wake.
+    /// What each run returned in `prepare`: how many events, and when to wake.
     prepared: BTreeMap<i64, (usize, Option<i64>)>,
-    /// Causes that no run has been begun for, by consumer.
+    /// Causes, by consumer, for which no run has begun.
     credit: BTreeMap<i64, u32>,
     /// The run whose mutation has happened, by event.
     mutated: BTreeMap<i64, i64>,
-    /// The same by the first run of a chain of retries.
+    /// For each run, the first run of its chain of retries.
     roots: BTreeMap<i64, i64>,
-    /// Runs whose mutation did not happen, as somebody has said.
+    /// Runs whose mutation did not happen, according to somebody.
     denied: BTreeSet<i64>,
-    /// Runs with their ids, to find what they are retries of.
+    /// Run keys by id, to find what a run is a retry of.
     keys: BTreeMap<String, i64>,
 }
 
-/// What a phase has given, with the commit that took it.
+/// What a phase returned, with the commit that took it.
 struct Gave<'a> {
     before: &'a RunRow,
     after: &'a RunRow,
@@ -65,7 +66,7 @@ struct Gave<'a> {
 }
 
 impl Gave<'_> {
-    /// Whether it was taken for a success.
+    /// Whether the phase counted as a success.
     fn is_done(&self) -> bool {
         self.after.position.states.of(self.part.step) == StepState::Completed
     }
@@ -77,7 +78,7 @@ struct Seen<'a> {
     now: i64,
     moved: &'a [Moved],
     gave: Vec<Gave<'a>>,
-    /// Whether it has changed anything: a command that is repeated does not.
+    /// Whether it changed anything: a repeated command does not.
     is_applied: bool,
 }
 
@@ -98,7 +99,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// What the phases that have ended with this commit gave.
+/// What the phases that ended with this commit returned.
 fn gave<'a>(cause: &Cause, moved: &'a [Moved]) -> Vec<Gave<'a>> {
     let mut ends: Vec<(i64, u32, &AttemptEnd)> = Vec::new();
     match cause {
@@ -129,20 +130,20 @@ fn gave<'a>(cause: &Cause, moved: &'a [Moved]) -> Vec<Gave<'a>> {
 }
 
 impl RunRow {
-    /// Which phase of its handler a part is.
+    /// The phase of its handler that a part is.
     pub(crate) fn phase(&self, part: Part) -> Option<String> {
         let process = self.whole.as_ref()?.handler(self.handler.as_deref()?)?;
         let step = process.steps.get(part.step as usize)?;
         Some(if part.item == Item::Whole { step.id.clone() } else { "reconcile".to_owned() })
     }
 
-    /// The place of a phase.
+    /// The index of a phase.
     fn step_of(&self, phase: &str) -> Option<u32> {
         let process = self.whole.as_ref()?.handler(self.handler.as_deref()?)?;
         process.steps.iter().position(|step| step.id == phase).map(|at| at as u32)
     }
 
-    /// Whether it is one of a consumer.
+    /// Whether it is a consumer's run.
     fn consumes(&self) -> bool {
         let whole = self.whole.as_ref();
         let name = self.handler.as_deref();
@@ -151,7 +152,7 @@ impl RunRow {
 }
 
 impl Model {
-    /// Takes over what a commit has done to topics and handlers, or says what must not be.
+    /// Takes over what a commit has done to topics and handlers, or returns the violation.
     pub(super) fn check_handling(
         &mut self,
         cause: &Cause,
@@ -197,7 +198,7 @@ impl Model {
         self.check_mutations(&seen)
     }
 
-    /// Runs that have ended, and that something refers to which goes on.
+    /// Whether something open refers to the ended run.
     pub(super) fn is_needed(&self, run: i64) -> bool {
         let handling = &self.handling;
         let by_handler = |row: &HandlerRow| row.resumes == Some(run) || row.run == Some(run);
@@ -205,7 +206,7 @@ impl Model {
         handling.handlers.values().any(by_handler) || handling.events.values().any(holds)
     }
 
-    /// Whether there are any handlers, or topics.
+    /// Whether there are any topics.
     pub(crate) fn has_handlers(&self) -> bool {
         !self.handling.topics.is_empty()
     }
@@ -214,20 +215,20 @@ impl Model {
         self.handling.topics.keys().copied().collect()
     }
 
-    /// The handlers there are, each with its workflow.
+    /// All handlers, each with its workflow.
     pub(crate) fn handler_names(&self) -> Vec<(i64, String)> {
         self.handling.handlers.values().map(|row| (row.workflow, row.name.clone())).collect()
     }
 
-    /// An event by chance: its topic, and what it is called.
+    /// A random event: its topic and message id.
     pub(crate) fn some_event(&self, random: &mut Random) -> Option<(i64, String)> {
         let events = &self.handling.events;
         let row = events.values().nth(random.below(events.len()))?;
         Some((row.topic, row.message_id.clone()))
     }
 
-    /// The run of a handler that has its workflow's turn: the one that has begun, or else a consumer's that is to. While
-    /// the workflow is paused, one that is asked for goes before it.
+    /// The handler's run that has its workflow's turn: the one that has begun, or else a pending
+    /// one of a consumer. While the workflow is paused, a run started by hand goes before it.
     pub(super) fn has_the_turn(&self, workflow: i64) -> Option<&RunRow> {
         let of = self.runs.values().filter(|run| run.workflow == workflow);
         let handled: Vec<&RunRow> = of.filter(|run| run.handler.is_some()).collect();
@@ -235,7 +236,7 @@ impl Model {
         begun.or_else(|| handled.iter().find(|run| run.consumes())).copied()
     }
 
-    /// The first of a chain of retries.
+    /// The first run of a chain of retries.
     fn root(&self, run: i64) -> i64 {
         self.handling.roots.get(&run).copied().unwrap_or(run)
     }

@@ -1,4 +1,4 @@
-//! Mutations of the outside world: none happens twice, and nothing unknown is guessed.
+//! Checks mutations of the outside world: none happens twice, and no unknown outcome is guessed.
 
 use engine::handlers::MutationStatus;
 use engine::run::{Active, Doing, Item, Resolution, RunStatus, StepState};
@@ -9,8 +9,8 @@ use crate::handlers::phases::{Deed, MUTATION};
 use crate::watch::RunRow;
 
 impl Model {
-    /// What was really done outside: once for each run and its retries, and once for each event, unless somebody has
-    /// said that it did not happen.
+    /// Checks what was really done outside: once for each run and its retries, and once for each
+    /// event, unless somebody said that it did not happen.
     pub(crate) fn check_deeds(&mut self, deeds: &[Deed]) -> Checked {
         for deed in deeds {
             let root = self.root(deed.run);
@@ -49,7 +49,7 @@ impl Model {
         open.try_for_each(|run| self.check_suspended(run))
     }
 
-    /// A retry begins behind the mutation.
+    /// Checks that a retry begins after the mutation.
     fn check_goes_on(&self, row: &RunRow) -> Checked {
         let Some(step) = row.step_of(MUTATION) else { return Ok(()) };
         match row.position.states.of(step) {
@@ -58,7 +58,7 @@ impl Model {
         }
     }
 
-    /// Whether somebody says that a mutation did not happen.
+    /// Notes if somebody says that a mutation did not happen.
     fn hear(&mut self, seen: &Seen<'_>, before: Option<&RunRow>, row: &RunRow) {
         let denies = |resolution: &Resolution| {
             matches!(resolution, Resolution::DidNotHappen | Resolution::Failed)
@@ -68,7 +68,7 @@ impl Model {
                 Command::ResolveRun { id, resolution, .. }
                 | Command::ResolveStep { id, resolution, .. },
             ) => *id == row.id() && denies(resolution),
-            // Whoever cancels a run takes it on themselves.
+            // Whoever cancels a run answers for its mutation.
             Some(Command::CancelRun { id, .. }) => *id == row.id(),
             _ => false,
         };
@@ -86,7 +86,7 @@ impl Model {
         }
     }
 
-    /// It is noted before it is performed, and where it stands is what is noted.
+    /// Checks that a mutation is stored before it is performed, with the status it really has.
     fn check_noted(&self, row: &RunRow) -> Checked {
         let Some(step) = row.step_of(MUTATION) else { return Ok(()) };
         let noted = self.handling.mutations.get(&row.key).copied();
@@ -107,7 +107,7 @@ impl Model {
         }
     }
 
-    /// As long as nobody knows what became of a mutation, the run and its workflow wait.
+    /// Checks that the run and its workflow wait while a mutation's outcome is unknown.
     fn check_suspended(&self, row: &RunRow) -> Checked {
         let is_unknown = |active: &Active| matches!(active.doing, Doing::Unknown { .. });
         let is_unknown = row.position.active.iter().any(is_unknown);

@@ -1,4 +1,4 @@
-//! What is published, and what handlers keep: with the success of their run, and only then.
+//! Checks what is published, and what handlers keep: both only when their run succeeds.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,12 @@ use crate::handlers::rows::{EventRow, HandlerRow};
 use crate::model::Violation;
 use crate::watch::RunRow;
 
-/// How often something was published to each topic.
+/// How often events were published to each topic.
 pub(super) type Published = BTreeMap<i64, u32>;
 
 impl Model {
-    /// Every new event was published by someone who was allowed to, and everything that was published is there.
+    /// Checks that every new event was published by someone allowed to, and that everything
+    /// published is stored.
     pub(super) fn check_published(
         &mut self,
         seen: &Seen<'_>,
@@ -73,7 +74,7 @@ impl Model {
         Ok(published)
     }
 
-    /// The topic that a workflow means.
+    /// The topic that a name means in a workflow.
     fn topic_of(&self, workflow: i64, name: &str) -> Option<i64> {
         let means = |owner: Option<i64>| owner.is_none_or(|owner| owner == workflow);
         let all = self.handling.topics.values();
@@ -81,12 +82,12 @@ impl Model {
         named.next().map(|topic| topic.id)
     }
 
-    /// What steps have published: a step that does is done with the very commit.
+    /// What steps have published: such a step completes in the commit that publishes.
     fn by_steps(&self, seen: &Seen<'_>) -> Vec<(i64, String)> {
         let mut told = Vec::new();
         for moved in seen.moved.iter().filter(|moved| moved.row.handler.is_none()) {
             let Some(whole) = &moved.row.whole else { continue };
-            // What an earlier run has done is done in this one.
+            // In a retry, steps that an earlier run completed publish nothing.
             if moved.is_new && moved.row.retry_of.is_some() {
                 continue;
             }
@@ -105,7 +106,8 @@ impl Model {
         told
     }
 
-    /// What a handler keeps changes with the success of one of its runs, to what that has given.
+    /// Checks that a handler's state changes only when one of its runs succeeds, to what that run
+    /// returned.
     fn check_states(&self, seen: &Seen<'_>, old: &BTreeMap<i64, Option<HandlerRow>>) -> Checked {
         for (id, before) in old {
             let Some(row) = self.handling.handlers.get(id) else { continue };

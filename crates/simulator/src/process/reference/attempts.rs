@@ -1,4 +1,4 @@
-//! Attempts: how often, when again, how many at a time; timers and items.
+//! Checks attempts: how many, when they are retried, how many at a time; timers and items.
 
 use engine::run::{Active, AttemptEnd, Doing, Item, StepState, StepStatus};
 use engine::turn::Command;
@@ -12,7 +12,7 @@ use crate::clock::instant;
 use crate::model::{Cause, Checked, broken};
 use crate::process::rows::AttemptRow;
 
-/// Codes of failures that trying again may heal.
+/// Codes of failures that a retry may fix.
 const HEALS: [&str; 2] = ["trouble", "timeout"];
 
 impl Seen<'_> {
@@ -41,13 +41,14 @@ impl Seen<'_> {
         Ok(())
     }
 
-    /// A part has ended as whoever performed it says.
+    /// Checks that a part has ended as its report says.
     pub(super) fn check_reported(&self) -> Checked {
         let (key, id) = (self.after.key, self.after.id());
         let said = match self.cause {
             Cause::Turn(reports) => {
                 let parent = self.after.parent.map(|(parent, _)| parent);
-                // Of several, the first may have ended what the others are about; so may one of who waits for it.
+                // Of several reports, the first may have ended the attempts of the others; so may a
+                // report of the parent.
                 let of_parent = reports.iter().any(|report| Some(report.run) == parent);
                 let mut own = reports.iter().filter(|report| report.run == key && !of_parent);
                 own.next().filter(|_| own.next().is_none()).map(|own| (own.token, &own.end))
@@ -83,8 +84,8 @@ impl Seen<'_> {
         }
     }
 
-    /// When this commit happens for the run's records: a clock that was set back a little does not put it before what the
-    /// run has been through.
+    /// The time of this commit in the run's records: if the clock was set back a little, it is not
+    /// before what the run has recorded already.
     fn stamp(&self) -> i64 {
         let Some(before) = self.before else { return self.now };
         let since = before.position.active.iter().filter_map(|active| active.doing.since());
@@ -129,8 +130,8 @@ impl Seen<'_> {
         }
     }
 
-    /// What is known of earlier attempts stays known, and each attempt that another follows is among them: the one
-    /// before what is tried again, and the last one of what was tried before the run went back.
+    /// Checks that records of earlier attempts stay, and that each attempt followed by another is
+    /// among them: the one before a retry, and the last one before the run jumped back.
     fn check_history(&self) -> Checked {
         let earlier = &self.is.earlier;
         let known = self.was.map(|was| was.earlier.as_slice()).unwrap_or_default();
@@ -143,13 +144,14 @@ impl Seen<'_> {
         }
         for row in self.was.map(|was| was.steps.as_slice()).unwrap_or_default() {
             let is_last = self.is.row(row.step, row.item) == Some(row);
-            // Items begin anew with their step; that it was undone before is not told.
+            // Items begin anew with their step; that an item was undone before is not recorded.
             let is_told = row.attempts > 0 && row.item == Item::Whole;
             let of_it = |old: &AttemptRow| {
                 (old.step, old.item, old.started_at, old.attempt)
                     == (row.step, row.item, row.started_at, row.attempts)
             };
-            // What is given up between two attempts has the same number as the one before.
+            // A part that is given up between two attempts has the same number as the attempt
+            // before.
             let is_followed = self
                 .is
                 .row(row.step, row.item)
@@ -169,7 +171,7 @@ impl Seen<'_> {
         after(self.rules, definition, None, since, *stretch, 1)
     }
 
-    /// A timer that is done was not done before its time.
+    /// Checks that a completed timer did not complete before its time.
     fn check_timer_row(&self, step: u32) -> Checked {
         let is_timer = matches!(self.is.definition.steps[step as usize].action, Action::Timer(_));
         let Some(row) = self.new_row(step, Item::Whole).filter(|_| is_timer) else { return Ok(()) };
@@ -183,7 +185,8 @@ impl Seen<'_> {
         }
     }
 
-    /// A step is given up when its attempts are used up, not before; and it has no more than that.
+    /// Checks that a step is given up when its attempts are used up, not before, and has no more
+    /// attempts than that.
     fn check_given_up(&self, step: u32, story: &Story) -> Checked {
         let Some(row) = self.new_row(step, Item::Whole) else { return Ok(()) };
         let retry = self.retry(step, Item::Whole);
@@ -240,7 +243,7 @@ impl Seen<'_> {
     }
 }
 
-/// How long after attempt number `attempt` the next one waits, in milliseconds.
+/// How long to wait after attempt number `attempt`, in milliseconds.
 fn backoff(retry: &StepRetry, attempt: u32) -> i64 {
     let factor = retry.factor.powi(attempt.saturating_sub(1) as i32);
     let wait = SignedDuration::from_secs_f64(retry.delay.as_secs_f64() * factor);

@@ -1,4 +1,4 @@
-//! Deadlines: each action once, at its instant, and none once the work has ended.
+//! Checks deadlines: each action happens once, at its instant, and none after the work has ended.
 
 use std::collections::BTreeSet;
 
@@ -11,19 +11,19 @@ use super::{Seen, Story};
 use crate::clock::instant;
 use crate::model::{Checked, broken};
 
-/// What is to come of one deadline.
+/// What must happen because of one deadline.
 #[derive(Clone, Debug)]
 pub(super) struct Expected {
     /// When the work could begin.
     enabled_at: i64,
     due: i64,
-    /// When each action is to happen, by its place.
+    /// When each action must happen, by its index.
     at: Vec<i64>,
     happened: BTreeSet<u32>,
 }
 
 impl Expected {
-    /// An action that was to happen by now, and has not.
+    /// An action that should have happened by now, and has not.
     pub(super) fn late(&self, now: i64) -> Option<(usize, i64)> {
         let late = |(action, at): &(usize, &i64)| {
             **at <= now && !self.happened.contains(&(*action as u32))
@@ -91,7 +91,7 @@ impl Seen<'_> {
             let (step, action) = (alert.step, alert.action);
             let expected = match story.expected.get_mut(&step) {
                 Some(expected) => Some(expected),
-                // It was enabled and late with one and the same commit.
+                // The work was enabled and overdue in the same commit.
                 None => self.enabled_now(step).map(|new| story.expected.entry(step).or_insert(new)),
             };
             let what = format!("run {}, {alert:?}: {expected:?}", self.after.key);
@@ -134,7 +134,7 @@ impl Seen<'_> {
         self.expected(self.deadline(step)?, self.now, self.now)
     }
 
-    /// Which deadlines count after this commit.
+    /// Updates which deadlines count after this commit.
     fn expect(&self, story: &mut Story) {
         if self.after.is_ending() {
             story.expected.clear();

@@ -1,4 +1,5 @@
-//! How runs end: in the way their steps say, with what was done undone in its order, and with nothing left.
+//! Checks how runs end: as their steps say, with completed steps undone in order, and with nothing
+//! left.
 
 use engine::run::RunStatus::{Cancelled, Failed, Succeeded, TimedOut};
 use engine::run::{Ending, Item, RunError, StepState, StepStatus};
@@ -14,9 +15,9 @@ impl Seen<'_> {
         self.is.definition.steps[step as usize].compensation.is_some()
     }
 
-    /// What was done last is undone first.
+    /// Checks that the step that completed last is undone first.
     pub(super) fn check_undoing(&self, story: &mut Story) -> Checked {
-        // What an earlier run has done is not this one's to undo.
+        // A run does not undo what an earlier run of the retry chain has done.
         let has_begun = self.after.started_at.is_some();
         for step in self.steps().filter(|step| self.has_undoing(*step)) {
             let new = self.new_row(step, Item::Whole);
@@ -46,9 +47,10 @@ impl Seen<'_> {
         Ok(())
     }
 
-    /// A run is told that its time is over when it is.
+    /// Checks that a run times out exactly when its time is over.
     pub(super) fn check_time(&self, story: &mut Story) -> Checked {
-        // What goes on changes with commits alone: between two of them the clock of the timeout goes or stands.
+        // Activity changes only with commits, so between two commits the clock of the timeout
+        // either runs or stands still.
         let performed = self.before.is_some_and(|before| {
             before.position.active.iter().any(|active| active.doing.counts())
         });
@@ -86,7 +88,7 @@ impl Seen<'_> {
     }
 
     fn check_states(&self) -> Checked {
-        // One that never began has no states at all.
+        // A run that never began has no states at all.
         if self.after.started_at.is_none() {
             return Ok(());
         }
@@ -121,7 +123,8 @@ impl Seen<'_> {
         }
     }
 
-    /// A run that did not succeed leaves nothing done that can be undone; one that did, everything.
+    /// Checks that a run that did not succeed has undone everything that can be undone, and a run
+    /// that succeeded has undone nothing.
     fn check_undone(&self, story: &Story, error: Option<&RunError>) -> Checked {
         let is_undone = |step: u32| self.is.row(step, Item::Undoing).is_some();
         match self.after.status {

@@ -1,16 +1,17 @@
-//! The few forms of conditions and templates that generated definitions have, evaluated by themselves.
+//! Evaluates the few forms of conditions and templates that generated definitions have, independent
+//! of the engine.
 
 use engine::run::{Item, StepState};
 use serde_json::Value;
 
 use super::Seen;
 
-/// It cannot be told.
+/// The value cannot be determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unknown;
 
 impl Seen<'_> {
-    /// Whether `a > 1 and b == 'x'` holds.
+    /// Whether a condition like `a > 1 and b == 'x'` holds.
     pub(super) fn holds(&self, condition: &str) -> Result<bool, Unknown> {
         for part in condition.split(" and ") {
             let words: Vec<&str> = part.split_whitespace().collect();
@@ -30,7 +31,7 @@ impl Seen<'_> {
         Ok(true)
     }
 
-    /// What `{{ path }}` gives.
+    /// The value of a template `{{ path }}`.
     pub(super) fn filled(&self, template: &Value) -> Option<Value> {
         let path = template.as_str()?.strip_prefix("{{ ")?.strip_suffix(" }}")?;
         self.value(path)

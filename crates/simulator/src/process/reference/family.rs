@@ -1,4 +1,4 @@
-//! Runs that start runs: those above and below agree.
+//! Checks that parent runs and child runs agree.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,8 @@ fn children(run: &RunRow) -> impl Iterator<Item = (i64, u32)> {
     })
 }
 
-/// After a commit: `open` are the runs that have not ended, `changed` what it has changed, with what was before.
+/// Checks a commit: `open` are the runs that have not ended, `changed` the runs it has changed,
+/// each with its row before.
 pub(crate) fn check_family<'a>(
     open: &BTreeMap<i64, RunRow>,
     changed: impl Iterator<Item = (Option<&'a RunRow>, &'a RunRow)>,
@@ -46,7 +47,8 @@ pub(crate) fn check_family<'a>(
     Ok(())
 }
 
-/// A run that is tried again: what was done and is not undone stays done, unless all begins anew.
+/// Checks a retried run: steps that completed and were not undone stay completed, unless the run
+/// starts over.
 pub(crate) fn check_retried(old: &RunRow, new: &RunRow, from_start: bool) -> Checked {
     let (Some(was), Some(is)) = (&old.detail, &new.detail) else { return Ok(()) };
     for step in 0..is.definition.steps.len() as u32 {

@@ -1,4 +1,4 @@
-//! Which steps run, which are passed over, and in which order.
+//! Checks which steps run, which are skipped, and in which order.
 
 use engine::run::{Item, RunStatus, StepState};
 use language::definition::{Action, Gateway, GatewayKind};
@@ -12,7 +12,7 @@ impl Seen<'_> {
     pub(super) fn check_flow(&self) -> Checked {
         let has_begun = self.after.started_at.is_some();
         let is_ending = self.after.is_ending() && self.after.status != RunStatus::Succeeded;
-        // What happens to a run that ends badly, or early, is another matter.
+        // Runs that end badly or early are checked in `ending`.
         if !has_begun || is_ending || self.after.error.is_some() {
             return Ok(());
         }
@@ -30,7 +30,7 @@ impl Seen<'_> {
         Ok(())
     }
 
-    /// Whether it was decided with this commit what becomes of the step.
+    /// Whether this commit decided what becomes of the step.
     fn was_looked_at(&self, step: u32) -> bool {
         let (was, is) = (self.old_state(step), self.state(step));
         let begins = is != StepState::Pending && is != StepState::Cancelled;
@@ -105,7 +105,7 @@ impl Seen<'_> {
         }
     }
 
-    /// Whether something else than its condition may not be told.
+    /// Whether something other than its condition may be impossible to evaluate.
     fn may_be_wrong(&self, step: u32) -> bool {
         matches!(
             self.is.definition.steps[step as usize].action,
@@ -113,7 +113,7 @@ impl Seen<'_> {
         )
     }
 
-    /// It begins the moment that everything it needs has ended.
+    /// Checks that a step begins as soon as everything it needs has ended.
     fn check_not_stuck(&self, step: u32) -> Checked {
         let is_waiting = self.state(step) == StepState::Pending;
         if !is_waiting || self.plan.is_handler[step as usize] {
@@ -126,7 +126,7 @@ impl Seen<'_> {
         }
     }
 
-    /// What a failed step leads to has begun.
+    /// Checks that the step to which a failed step leads has begun.
     fn check_jump(&self, step: u32) -> Checked {
         let has_failed =
             self.state(step) == StepState::Failed && self.old_state(step) != StepState::Failed;
@@ -139,12 +139,13 @@ impl Seen<'_> {
         }
     }
 
-    /// Where a run goes back, everything behind is done again: what has ended, has ended anew.
+    /// Checks that after a jump back all later steps run again: a step that has ended has ended
+    /// anew.
     fn check_again(&self, step: u32) -> Checked {
         if !self.has_jumped() || !self.old_state(step).has_ended() {
             return Ok(());
         }
-        // The last thing that the run went back to is what counts if it went back several times.
+        // If the run jumped back several times, the last target counts.
         let back = self.steps().filter(|target| {
             self.plan.goes_to.contains(&Some(*target))
                 && self.old_state(*target).has_ended()

@@ -1,4 +1,4 @@
-//! What must have become of a process, commit by commit.
+//! Checks what must become of a process, commit by commit.
 
 mod attempts;
 mod deadlines;
@@ -32,21 +32,22 @@ pub(crate) struct Reference {
 /// What has happened in a run so far.
 #[derive(Debug, Default)]
 struct Story {
-    /// With which commit each step was last done.
+    /// The commit in which each step last completed.
     done: BTreeMap<u32, u64>,
     /// Steps whose undoing has begun.
     undone: BTreeSet<u32>,
     /// Deadlines that count: of steps, and of the run.
     expected: BTreeMap<Option<u32>, Expected>,
-    /// How often a person has said what became of something.
+    /// How often a person has resolved an unknown outcome.
     resolved: u32,
-    /// For how long something was performed, in milliseconds.
+    /// How long attempts were being performed, in milliseconds.
     performed: i64,
     /// When the run last changed.
     seen_at: i64,
 }
 
-/// What is recorded of a run is not before what it has been through, even if the clock was: by so many milliseconds.
+/// If the clock is set back by no more than this many milliseconds, a run's records still never go
+/// back in time.
 const OVERLAP: i64 = 5_000;
 
 /// One commit, as far as one run is concerned.
@@ -63,7 +64,7 @@ struct Seen<'a> {
 }
 
 impl Reference {
-    /// Holds what a commit has done to a run against what it may have done.
+    /// Checks what a commit has done to a run.
     pub(crate) fn check(
         &mut self,
         cause: &Cause,
@@ -96,7 +97,7 @@ impl Reference {
         Ok(())
     }
 
-    /// A deadline's action that was to happen by now, and has not.
+    /// Checks that no deadline's action is overdue.
     pub(crate) fn check_quiet(&self, now: i64, run: &RunRow) -> Checked {
         let Some(story) = self.stories.get(&run.key) else { return Ok(()) };
         let late = story.expected.iter().find_map(|(step, all)| Some((step, all.late(now)?)));
@@ -135,7 +136,7 @@ impl Seen<'_> {
         (self.was.and_then(|was| was.row(step, item)) != Some(row)).then_some(row)
     }
 
-    /// Whether the run has gone on elsewhere after an error.
+    /// Whether the run has jumped after an error.
     fn has_jumped(&self) -> bool {
         let before = self.before.map_or(0, |before| before.position.jumps);
         self.after.position.jumps > before
@@ -145,7 +146,7 @@ impl Seen<'_> {
         self.before?.position.part(part.step, part.item)
     }
 
-    /// A report that changes a run came from the worker whose claim the attempt belongs to.
+    /// Checks that a report that changes a run came from the worker that claimed the attempt.
     fn check_claimant(&self, token: u32, said_by: &Claimant) -> Checked {
         let active = self.before.and_then(|before| before.position.with_token(token));
         match active.map(|active| &active.doing) {
@@ -160,7 +161,7 @@ impl Seen<'_> {
         }
     }
 
-    /// What a worker or a person has said counts only where it is theirs to say.
+    /// Checks that a report or a decision counts only if its author may give it.
     fn check_said(&self, story: &mut Story) -> Checked {
         let Cause::Command(command) = self.cause else { return Ok(()) };
         let (key, id) = (self.after.key, self.after.id());
@@ -212,7 +213,7 @@ impl Seen<'_> {
         }
     }
 
-    /// States, rows, queues and approvals say the same.
+    /// Checks that states, rows, queues and approvals agree.
     fn check_shape(&self) -> Checked {
         for step in self.steps() {
             let row = self.is.row(step, Item::Whole).map(|row| row.status);

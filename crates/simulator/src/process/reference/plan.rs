@@ -1,15 +1,15 @@
-//! How the steps of a definition hang together, worked out from its text.
+//! How the steps of a definition depend on each other, worked out from the definition alone.
 
 use language::definition::{Action, Definition, OnError};
 
-/// Steps by their places.
+/// Steps by their indexes.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// What has to end before a step begins: what it names, and gateways that lead to it.
+    /// What has to end before a step begins: the steps it names, and the gateways that lead to it.
     pub(super) needs: Vec<Vec<u32>>,
-    /// Whether a step begins only when something else has failed.
+    /// Whether a step begins only when another step has failed.
     pub(super) is_handler: Vec<bool>,
-    /// Where the run goes on when a step has failed.
+    /// The step with which the run goes on when a step has failed.
     pub(super) goes_to: Vec<Option<u32>>,
 }
 
@@ -52,7 +52,7 @@ impl Plan {
         step == on || self.needs[step as usize].iter().any(|need| self.waits_for(*need, on))
     }
 
-    /// Whether it waits for something that may never begin.
+    /// Whether a step waits for an error handler, which may never begin.
     pub(super) fn waits_for_a_handler(&self, step: u32) -> bool {
         let steps = 0..self.needs.len() as u32;
         steps.clone().any(|on| self.is_handler[on as usize] && self.waits_for(step, on))

@@ -1,4 +1,5 @@
-//! From the embedded store to a PostgreSQL: everything as of one instant, in one transaction, and read back.
+//! Copies the embedded store to PostgreSQL: everything as of one instant, in one transaction, and
+//! read back.
 
 mod tables;
 
@@ -21,34 +22,32 @@ use super::rows::get;
 use crate::failure::Failure;
 use crate::stored::BLOCK;
 
-/// Bytes that are sent at a time.
+/// How many bytes are sent at a time.
 const SENT: usize = 1 << 20;
 
-/// What was copied.
+/// The result of the copy.
 #[derive(Clone, Debug)]
 pub struct Moved {
-    /// Table by table.
     pub tables: Vec<MovedTable>,
-    /// A node was running on the source: what it has done meanwhile is not part of the copy.
+    /// Whether a node was running on the source: what it did meanwhile is not part of the copy.
     pub source_in_use: bool,
 }
 
-/// What became of one table.
+/// The result for one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MovedTable {
-    /// Which.
     pub name: &'static str,
-    /// How many rows, here and there.
+    /// How many rows, in both stores.
     pub rows: u64,
-    /// Of all their values, here and there.
+    /// The checksum of all values, the same in both stores.
     pub checksum: u64,
 }
 
-/// Copies what is in the file `from`, as of now, into a PostgreSQL that has nothing yet. Whoever has the
-/// file open goes on; what happens there from now on is not part of the copy. Every row is read back and
-/// held against what was sent, before the commit: after a failure nothing is there.
+/// Copies the file `from`, as of now, into an empty PostgreSQL store. A process that has the file
+/// open goes on; what it writes from now on is not part of the copy. Every row is read back and
+/// compared with what was sent before the commit: after a failure nothing is stored.
 pub async fn copy_to_postgres(from: &Path, options: &PostgresOptions) -> Result<Moved, Failure> {
-    // Nobody begins to use it meanwhile.
+    // The lock keeps a node from starting on the file meanwhile.
     let held = crate::sqlite::FileLock::hold(from)?;
     let folder = tempfile_beside(from)?;
     let copy = folder.path().join("copy.db");
@@ -57,7 +56,7 @@ pub async fn copy_to_postgres(from: &Path, options: &PostgresOptions) -> Result<
     let target = Target::new(options)?;
     migrate(&target).await?;
     let mut client = target.connect().await?;
-    // Copying takes longer than deciding.
+    // Copying takes longer than the statement timeout of turns.
     client.batch_execute("SET statement_timeout = 0").await.map_err(unavailable)?;
     let transaction = client.transaction().await.map_err(unavailable)?;
     check_empty(&transaction).await?;
@@ -79,14 +78,15 @@ pub async fn copy_to_postgres(from: &Path, options: &PostgresOptions) -> Result<
     Ok(Moved { tables, source_in_use: held.is_none() })
 }
 
-/// On the same disk, where there is room for another one.
+/// A temporary folder on the same disk, which should have room for another copy.
 fn tempfile_beside(from: &Path) -> Result<tempfile::TempDir, Failure> {
     let folder = from.parent().filter(|folder| !folder.as_os_str().is_empty());
     tempfile::tempdir_in(folder.unwrap_or(Path::new(".")))
         .map_err(|error| Failure::Unavailable(format!("no room for a copy: {error}")))
 }
 
-/// The copy is ours: it is brought up to date, and gets an index that the store itself does not need.
+/// Opens the copy. No one else uses it, so it is migrated, and gets an index that the store itself
+/// does not need.
 fn opened(copy: &Path) -> Result<Connection, Failure> {
     let mut source = Connection::open(copy)?;
     crate::migrations::migrate(&mut source)?;
@@ -106,7 +106,7 @@ async fn check_empty(transaction: &Transaction<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The sum of the rows' hashes: the same in any order.
+/// The sum of the rows' hashes, which does not depend on their order.
 #[derive(Default)]
 struct Sum {
     rows: u64,
@@ -166,7 +166,7 @@ async fn send(
     Ok(sum.of(table))
 }
 
-/// The values of one row as text, and which of them are there.
+/// The values of one row as text, with the end of each; `None` for NULL.
 #[derive(Default)]
 struct Line {
     text: Vec<u8>,
@@ -192,7 +192,7 @@ impl Line {
                 write!(self.text, "{value}")
             }
             (ValueRef::Text(value), Kind::Plain) if value.contains(&0) => {
-                // As everywhere there: its texts have no NUL in them.
+                // PostgreSQL cannot store NUL, so it is replaced as everywhere.
                 let text = std::str::from_utf8(value).map_err(|_| odd())?;
                 self.text.write_all(plain(text).as_bytes())
             }
@@ -220,7 +220,7 @@ impl Line {
         })
     }
 
-    /// As `COPY` reads it.
+    /// Writes the row in the text format of `COPY`.
     fn write(&self, into: &mut Vec<u8>) {
         for (place, value) in self.values().enumerate() {
             if place > 0 {
@@ -268,7 +268,8 @@ fn texts(row: &Row) -> Result<Vec<Option<&[u8]>>, Failure> {
     (0..row.len()).map(|place| Ok(get::<Option<&str>>(row, place)?.map(str::as_bytes))).collect()
 }
 
-/// What is not copied row by row: counts, the next ids, and nodes whose attempts are to be taken over.
+/// Writes what is not copied row by row: counts, the next ids, and nodes whose attempts must be
+/// taken over.
 async fn finish(source: &Connection, transaction: &Transaction<'_>) -> Result<(), Failure> {
     let greatest = |sql: &str| -> Result<i64, Failure> {
         Ok(source.query_row(sql, [], |row| row.get::<_, Option<i64>>(0))?.unwrap_or(0))

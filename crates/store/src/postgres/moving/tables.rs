@@ -1,15 +1,15 @@
-//! Which tables move, and column by column how.
+//! The tables that are copied, and how each column is converted.
 
 /// One table, in both stores.
 pub(super) struct Table {
-    /// What it is called there.
+    /// Its name in PostgreSQL.
     pub(super) name: &'static str,
-    /// What comes before a row's values in the embedded store's answer: `FROM` and after.
+    /// The `FROM` clause, and what follows it, of the query on the embedded store.
     pub(super) from: &'static str,
     pub(super) columns: &'static [Column],
 }
 
-/// One column: its name there, what it is here, and what kind of value.
+/// One column: its name in PostgreSQL, its expression in the embedded store (`here`), and its kind.
 pub(super) struct Column {
     pub(super) name: &'static str,
     pub(super) here: &'static str,
@@ -20,9 +20,9 @@ pub(super) struct Column {
 pub(super) enum Kind {
     /// A number or a text, the same in both.
     Plain,
-    /// 0 and 1 here.
+    /// 0 or 1 in the embedded store.
     Boolean,
-    /// 16 bytes here.
+    /// 16 bytes in the embedded store.
     Uuid,
     /// Bytes in both.
     Bytes,
@@ -59,7 +59,7 @@ const RUN: &[Column] = &[
     column("ended_at"),
     column("timeout"),
     column("state"),
-    // `,3,7,` here, `{3,7}` there.
+    // `,3,7,` in the embedded store, `{3,7}` in PostgreSQL.
     made("owners", "'{' || trim(owners, ',') || '}'"),
     of_kind("lacks_place", Kind::Boolean),
     of_kind("overdue", Kind::Boolean),
@@ -77,7 +77,7 @@ const RUN: &[Column] = &[
     made("wake_at", "(SELECT due FROM wakeups w WHERE w.kind = 0 AND w.id = key)"),
 ];
 
-/// In an order in which nothing is missing.
+/// Ordered so that each table comes after those it refers to.
 pub(super) const TABLES: &[Table] = &[
     Table {
         name: "workflows",
@@ -184,7 +184,7 @@ pub(super) const TABLES: &[Table] = &[
         from: "FROM tallies",
         columns: &[column("minute"), made("slot", "0"), column("kind"), column("count")],
     },
-    // Statuses from 4 on are ends.
+    // Runs with a status of 4 or more have ended.
     Table { name: "open_runs", from: "FROM runs WHERE status < 4", columns: RUN },
     Table { name: "ended_runs", from: "FROM runs WHERE status >= 4", columns: RUN },
     Table {
