@@ -1,65 +1,13 @@
 //! The store that many nodes share: one PostgreSQL. Its row locks decide which node decides, and
 //! its clock when.
 
-mod access;
-mod apply;
-mod apply_progress;
-mod apply_runs;
-mod apply_topics;
-mod apply_waiting;
-mod around;
-mod book;
-mod certificates;
-mod check;
-mod check_rows;
-mod check_runs;
-mod check_schedules;
-mod check_schema;
-mod check_topics;
-mod check_wakeups;
-mod claims;
-mod clock;
-mod columns;
-mod connect;
-mod core;
-mod ending;
-mod expiry;
-mod horizon;
-mod incidents;
-mod last_steps;
-mod link;
-mod listen;
-mod load;
-mod lock_order;
-mod memory;
-mod migrate;
-mod moving;
-mod needs;
+mod connections;
+mod import_sqlite;
+mod maintenance;
 mod nodes;
-mod outgoing;
-mod reader;
 mod rows;
-mod run_views;
-mod schedule_views;
-mod search;
-mod session;
-mod set_aside;
-mod settling;
-mod shared;
-mod starting;
-mod tallies;
-mod tls;
-mod topic_book;
-mod topic_expiry;
-mod topic_load;
-mod topic_rows;
-mod topic_views;
-mod unusual;
-mod upkeep;
-mod waiting;
-mod waiting_views;
-mod worker;
-mod workflow_views;
+mod transaction;
+mod views;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -75,19 +23,19 @@ use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use language::Rules;
 
-pub use self::moving::{Moved, MovedTable, copy_to_postgres};
+pub use crate::postgres::import_sqlite::{Moved, MovedTable, copy_to_postgres};
 
-use self::connect::Target;
-use self::core::Core;
-use self::link::Link;
-use self::listen::Listener;
-use self::shared::Shared;
-use self::worker::Workers;
 use crate::access::{
     AuditEntry, AuditQuery, AuditView, NewSignIn, NewToken, SecretHash, SignInView, TokenView,
 };
 use crate::failure::Failure;
 use crate::machine_clock::MachineClock;
+use crate::postgres::connections::connect::Target;
+use crate::postgres::connections::transaction_connection::Link;
+use crate::postgres::connections::worker::Workers;
+use crate::postgres::nodes::listen::Listener;
+use crate::postgres::transaction::core::Core;
+use crate::postgres::transaction::shared::Shared;
 use crate::request::{
     Call, CommandRequest, Commanded, Expired, Joined, RenewRequest, Renewed, TurnRequest, Turned,
 };
@@ -189,7 +137,7 @@ impl Postgres {
         options: PostgresOptions,
     ) -> Result<Postgres, Failure> {
         let target = Arc::new(Target::new(&options)?);
-        migrate::migrate(&target).await?;
+        maintenance::migrate::migrate(&target).await?;
         let shared =
             Shared::new(options.clock, options.lease, zones.into(), options.schema.clone());
         let shared = Arc::new(shared);
@@ -204,7 +152,7 @@ impl Postgres {
         let readers = pool(&target, options.readers)?;
         match tokio::time::timeout(target.silence(), load_rules(&readers, &shared)).await {
             Ok(loaded) => loaded?,
-            Err(_) => return Err(connect::silent(target.silence())),
+            Err(_) => return Err(connections::connect::silent(target.silence())),
         }
         let node = Arc::new(AtomicI64::new(0));
         Ok(Postgres {
@@ -239,7 +187,7 @@ impl Postgres {
             // The connection is taken out of the pool, so that the next query uses another one.
             drop(Client::take(client));
             self.target.gave_up();
-            Err(connect::silent(silence))
+            Err(connections::connect::silent(silence))
         })
     }
 }
@@ -248,9 +196,10 @@ impl Postgres {
 async fn load_rules(readers: &Pool, shared: &Shared) -> Result<(), Failure> {
     let client = readers.get().await.map_err(|error| Failure::Unavailable(error.to_string()))?;
     let version = client.query_one("SELECT value FROM meta WHERE key = 'rules'", &[]);
-    let version: String = rows::get(&version.await.map_err(connect::unavailable)?, 0)?;
+    let version: String =
+        rows::decode::get(&version.await.map_err(connections::connect::unavailable)?, 0)?;
     let calendars = client.query("SELECT id, spec FROM calendars ORDER BY id", &[]);
-    shared.reload(version, &calendars.await.map_err(connect::unavailable)?)?;
+    shared.reload(version, &calendars.await.map_err(connections::connect::unavailable)?)?;
     Ok(())
 }
 
@@ -261,7 +210,8 @@ fn pool(target: &Target, size: usize) -> Result<Pool, Failure> {
     let setup = Hook::async_fn(move |client: &mut deadpool_postgres::ClientWrapper, _| {
         let setup = setup.clone();
         Box::pin(async move {
-            match tokio::time::timeout(patience, session::begin(client, &setup)).await {
+            match tokio::time::timeout(patience, connections::session::begin(client, &setup)).await
+            {
                 Ok(said) => said.map_err(HookError::Backend),
                 Err(_) => Err(HookError::message("the database does not answer")),
             }
@@ -313,8 +263,9 @@ impl Store for Postgres {
     fn all_set_aside(&self) -> Answered<'_, Vec<SetAside>> {
         self.read(|client| {
             Box::pin(async move {
-                let found = reader::ask(client, set_aside::LIST, &[]).await?;
-                found.iter().map(set_aside::listed).collect()
+                let found =
+                    connections::query::ask(client, transaction::set_aside::LIST, &[]).await?;
+                found.iter().map(transaction::set_aside::listed).collect()
             })
         })
     }
@@ -405,55 +356,55 @@ impl Store for Postgres {
     }
 
     fn schedules(&self, query: ScheduleQuery) -> Answered<'_, Page<ScheduleView>> {
-        self.read(move |client| Box::pin(schedule_views::schedules(client, query)))
+        self.read(move |client| Box::pin(views::schedules::schedules(client, query)))
     }
 
     fn schedule(&self, id: ScheduleId) -> Answered<'_, Option<ScheduleView>> {
-        self.read(move |client| Box::pin(schedule_views::schedule(client, id)))
+        self.read(move |client| Box::pin(views::schedules::schedule(client, id)))
     }
 
     fn schedules_by_id(&self, ids: Vec<ScheduleId>) -> Answered<'_, Vec<ScheduleView>> {
-        self.read(move |client| Box::pin(schedule_views::by_id(client, ids)))
+        self.read(move |client| Box::pin(views::schedules::by_id(client, ids)))
     }
 
     fn triggered(&self, workflow: WorkflowId) -> Answered<'_, Vec<ScheduleView>> {
-        self.read(move |client| Box::pin(schedule_views::triggered(client, workflow)))
+        self.read(move |client| Box::pin(views::schedules::triggered(client, workflow)))
     }
 
     fn coming(&self, limit: usize) -> Answered<'_, Vec<ScheduleView>> {
-        self.read(move |client| Box::pin(schedule_views::coming(client, limit)))
+        self.read(move |client| Box::pin(views::schedules::coming(client, limit)))
     }
 
     fn ledger(&self, query: LedgerQuery) -> Answered<'_, Page<LedgerRow>> {
-        self.read(move |client| Box::pin(schedule_views::ledger(client, query)))
+        self.read(move |client| Box::pin(views::schedules::ledger(client, query)))
     }
 
     fn unusual(&self, query: UnusualQuery) -> Answered<'_, Page<UnusualRow>> {
-        self.read(move |client| Box::pin(unusual::unusual(client, query)))
+        self.read(move |client| Box::pin(views::not_run::unusual(client, query)))
     }
 
     fn tallies(&self, from: Timestamp, to: Timestamp) -> Answered<'_, Vec<Tally>> {
-        self.read(move |client| Box::pin(tallies::tallies(client, from, to)))
+        self.read(move |client| Box::pin(transaction::minute_counts::tallies(client, from, to)))
     }
 
     fn overrides(&self, id: ScheduleId) -> Answered<'_, Vec<Override>> {
-        self.read(move |client| Box::pin(schedule_views::overrides(client, id)))
+        self.read(move |client| Box::pin(views::schedules::overrides(client, id)))
     }
 
     fn runs(&self, query: RunQuery) -> Answered<'_, Page<RunView>> {
-        self.read(move |client| Box::pin(run_views::runs(client, query)))
+        self.read(move |client| Box::pin(views::runs::runs(client, query)))
     }
 
     fn last_runs(&self, workflows: Vec<WorkflowId>) -> Answered<'_, Vec<(WorkflowId, RunView)>> {
-        self.read(move |client| Box::pin(run_views::last_runs(client, workflows)))
+        self.read(move |client| Box::pin(views::runs::last_runs(client, workflows)))
     }
 
     fn run(&self, id: RunId) -> Answered<'_, Option<RunDetail>> {
-        self.read(move |client| Box::pin(run_views::run(client, id)))
+        self.read(move |client| Box::pin(views::runs::run(client, id)))
     }
 
     fn incidents(&self, query: IncidentQuery) -> Answered<'_, Page<IncidentView>> {
-        self.read(move |client| Box::pin(incidents::list(client, query)))
+        self.read(move |client| Box::pin(views::incidents::list(client, query)))
     }
 
     fn set_notify_setup(&self, setup: Arc<language::notification_setup::Setup>) {
@@ -461,23 +412,23 @@ impl Store for Postgres {
     }
 
     fn alerts(&self, run: RunId) -> Answered<'_, Vec<AlertView>> {
-        self.read(move |client| Box::pin(waiting_views::alerts(client, run)))
+        self.read(move |client| Box::pin(views::waiting::alerts(client, run)))
     }
 
     fn approvals(&self, query: ApprovalQuery) -> Answered<'_, Page<ApprovalView>> {
-        self.read(move |client| Box::pin(waiting_views::approvals(client, query)))
+        self.read(move |client| Box::pin(views::waiting::approvals(client, query)))
     }
 
     fn queues(&self) -> Answered<'_, Vec<QueueView>> {
-        self.read(|client| Box::pin(waiting_views::queues(client)))
+        self.read(|client| Box::pin(views::waiting::queues(client)))
     }
 
     fn topics(&self, query: TopicQuery) -> Answered<'_, Page<TopicView>> {
-        self.read(move |client| Box::pin(topic_views::topics(client, query)))
+        self.read(move |client| Box::pin(views::topics::topics(client, query)))
     }
 
     fn events(&self, query: EventQuery) -> Answered<'_, Page<EventView>> {
-        self.read(move |client| Box::pin(topic_views::events(client, query)))
+        self.read(move |client| Box::pin(views::topics::events(client, query)))
     }
 
     fn events_by_id(
@@ -485,19 +436,19 @@ impl Store for Postgres {
         topic: TopicId,
         message_ids: Vec<String>,
     ) -> Answered<'_, Vec<EventView>> {
-        self.read(move |client| Box::pin(topic_views::events_by_id(client, topic, message_ids)))
+        self.read(move |client| Box::pin(views::topics::events_by_id(client, topic, message_ids)))
     }
 
     fn handlers(&self, workflow: WorkflowId) -> Answered<'_, Vec<HandlerView>> {
-        self.read(move |client| Box::pin(topic_views::handlers(client, workflow)))
+        self.read(move |client| Box::pin(views::topics::handlers(client, workflow)))
     }
 
     fn mutations(&self, query: MutationQuery) -> Answered<'_, Page<MutationView>> {
-        self.read(move |client| Box::pin(topic_views::mutations(client, query)))
+        self.read(move |client| Box::pin(views::topics::mutations(client, query)))
     }
 
     fn workflows(&self, query: WorkflowQuery) -> Answered<'_, Page<WorkflowView>> {
-        self.read(move |client| Box::pin(workflow_views::workflows(client, query)))
+        self.read(move |client| Box::pin(views::workflows::workflows(client, query)))
     }
 
     fn workflow(
@@ -506,20 +457,20 @@ impl Store for Postgres {
         revision: Option<u32>,
     ) -> Answered<'_, Option<WorkflowView>> {
         let id_or_name = id_or_name.to_owned();
-        self.read(move |client| Box::pin(workflow_views::workflow(client, id_or_name, revision)))
+        self.read(move |client| Box::pin(views::workflows::workflow(client, id_or_name, revision)))
     }
 
     fn calendar_users(&self, id: &str, besides: WorkflowId) -> Answered<'_, (u64, Vec<String>)> {
         let id = id.to_owned();
-        self.read(move |client| Box::pin(upkeep::calendar_users(client, id, besides)))
+        self.read(move |client| Box::pin(maintenance::upkeep::calendar_users(client, id, besides)))
     }
 
     fn calendars(&self) -> Answered<'_, Vec<CalendarView>> {
-        self.read(|client| Box::pin(upkeep::calendars(client)))
+        self.read(|client| Box::pin(maintenance::upkeep::calendars(client)))
     }
 
     fn nodes(&self) -> Answered<'_, Vec<NodeView>> {
-        self.read(|client| Box::pin(workflow_views::nodes(client)))
+        self.read(|client| Box::pin(views::workflows::nodes(client)))
     }
 
     fn create_token(
@@ -532,11 +483,11 @@ impl Store for Postgres {
     }
 
     fn tokens(&self) -> Answered<'_, Vec<TokenView>> {
-        self.read(|client| Box::pin(access::tokens(client)))
+        self.read(|client| Box::pin(views::access::tokens(client)))
     }
 
     fn token_by_hash(&self, hash: SecretHash) -> Answered<'_, Option<TokenView>> {
-        self.read(move |client| Box::pin(access::token_by_hash(client, hash)))
+        self.read(move |client| Box::pin(views::access::token_by_hash(client, hash)))
     }
 
     fn revoke_token(
@@ -558,7 +509,7 @@ impl Store for Postgres {
     }
 
     fn sign_in(&self, hash: SecretHash) -> Answered<'_, Option<SignInView>> {
-        self.read(move |client| Box::pin(access::sign_in(client, hash)))
+        self.read(move |client| Box::pin(views::access::sign_in(client, hash)))
     }
 
     fn end_sign_in(&self, hash: SecretHash) -> Answered<'_, bool> {
@@ -566,7 +517,7 @@ impl Store for Postgres {
     }
 
     fn audit(&self, query: AuditQuery) -> Answered<'_, Page<AuditView>> {
-        self.read(move |client| Box::pin(access::audit(client, query)))
+        self.read(move |client| Box::pin(views::access::audit(client, query)))
     }
 
     fn rules(&self) -> Arc<Rules> {
@@ -574,18 +525,18 @@ impl Store for Postgres {
     }
 
     fn stats(&self, now: Timestamp) -> Answered<'_, Stats> {
-        self.read(move |client| Box::pin(workflow_views::stats(client, now)))
+        self.read(move |client| Box::pin(views::workflows::stats(client, now)))
     }
 
     fn check(&self, now: Timestamp, repair: bool) -> Answered<'_, Vec<Finding>> {
         Box::pin(async move {
-            let mut findings = check_schema::check(&self.target, repair).await;
+            let mut findings = maintenance::check_schema::check(&self.target, repair).await;
             findings.extend(self.commands.ask(move |core| core.check(now, repair)).await?);
             Ok(findings)
         })
     }
 
     fn backup(&self, to: PathBuf) -> Answered<'_, u64> {
-        Box::pin(upkeep::backup(self.shared.schema().to_owned(), to))
+        Box::pin(maintenance::upkeep::backup(self.shared.schema().to_owned(), to))
     }
 }

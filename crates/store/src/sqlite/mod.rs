@@ -1,46 +1,11 @@
 //! The embedded store: one SQLite file, one writer that commits in groups, and readers beside it.
 
-mod access;
-mod apply;
-mod apply_runs;
-mod apply_topics;
-mod book;
-mod check;
-mod check_file;
-mod check_rows;
-mod check_runs;
-mod check_schedules;
-mod check_topics;
-mod checkpoint;
-mod core;
-#[cfg(test)]
-mod counted;
-#[cfg(test)]
-mod crowded;
-mod expiry;
-mod file;
-#[cfg(test)]
-mod history;
-mod incidents;
-mod reader;
-mod recent;
+mod connections;
+mod maintenance;
+mod nodes;
 mod rows;
-mod run_views;
-mod schedule_views;
-mod search;
-mod set_aside;
-mod starting;
-mod tallies;
-mod topic_book;
-mod topic_expiry;
-mod topic_rows;
-mod topic_views;
-mod unusual;
-mod upkeep;
-mod waiting_views;
-mod wakeups;
-mod workflow_views;
-mod writer;
+mod transaction;
+mod views;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -56,15 +21,9 @@ use language::Rules;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-pub use self::check_file::check_damaged_file;
-pub use self::upkeep::backup_file;
+pub use crate::sqlite::maintenance::check_file::check_damaged_file;
+pub use crate::sqlite::maintenance::upkeep::backup_file;
 
-use self::checkpoint::Checkpointer;
-use self::core::Core;
-pub(crate) use self::file::FileLock;
-use self::file::{Guard, StoreFile};
-use self::reader::Readers;
-use self::writer::{Writer, commit_group};
 use crate::access::{
     AuditEntry, AuditQuery, AuditView, NewSignIn, NewToken, SecretHash, SignInView, TokenView,
 };
@@ -74,6 +33,12 @@ use crate::request::{
     CommandRequest, Commanded, Expired, Joined, RenewRequest, Renewed, TurnRequest, Turned,
 };
 use crate::set_aside::SetAside;
+use crate::sqlite::connections::checkpoint::Checkpointer;
+pub(crate) use crate::sqlite::connections::file::FileLock;
+use crate::sqlite::connections::file::{Guard, StoreFile};
+use crate::sqlite::connections::readers::Readers;
+use crate::sqlite::connections::writer::{Writer, commit_group};
+use crate::sqlite::transaction::core::Core;
 use crate::starting::Trial;
 use crate::tally::Tally;
 use crate::topic_view::{
@@ -140,7 +105,7 @@ impl Sqlite {
         if file.is_new() {
             tracing::info!("created a new store at {}", path.display());
         }
-        let rules = crate::rules::load(&upkeep::calendars(&connection)?, zones.into());
+        let rules = crate::rules::load(&maintenance::upkeep::calendars(&connection)?, zones.into());
         let rules = Arc::new(RwLock::new(Arc::new(rules)));
         let (gone, is_gone) = tokio::sync::watch::channel(None);
         let setup = SharedSetup::default();
@@ -207,7 +172,7 @@ fn write_inline<T: Send + 'static>(
     work: impl FnOnce(&mut Core) -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
     let (answer, answered) = std::sync::mpsc::channel();
-    let request = writer::request(work, move |result| answer.send(result).is_ok());
+    let request = connections::writer::request(work, move |result| answer.send(result).is_ok());
     commit_group(core, vec![request]);
     answered.recv().map_err(|_| Failure::Unavailable("nobody has answered".to_owned()))?
 }
@@ -229,7 +194,11 @@ fn connect(path: &Path, options: SqliteOptions) -> Result<Connection, Failure> {
     if !options.inline {
         // The checkpointer copies the log into the file, so that a commit does not wait for it.
         connection.pragma_update(None, "wal_autocheckpoint", 0)?;
-        connection.pragma_update(None, "journal_size_limit", checkpoint::KEPT as i64)?;
+        connection.pragma_update(
+            None,
+            "journal_size_limit",
+            connections::checkpoint::KEPT as i64,
+        )?;
     }
     Ok(connection)
 }
@@ -291,7 +260,7 @@ impl Store for Sqlite {
     }
 
     fn all_set_aside(&self) -> Answered<'_, Vec<SetAside>> {
-        self.read(|connection| set_aside::list(connection))
+        self.read(|connection| transaction::set_aside::list(connection))
     }
 
     fn command(&self, request: CommandRequest) -> Answered<'_, Commanded> {
@@ -334,55 +303,55 @@ impl Store for Sqlite {
     }
 
     fn schedules(&self, query: ScheduleQuery) -> Answered<'_, Page<ScheduleView>> {
-        self.read(move |connection| schedule_views::schedules(connection, &query))
+        self.read(move |connection| views::schedules::schedules(connection, &query))
     }
 
     fn schedule(&self, id: ScheduleId) -> Answered<'_, Option<ScheduleView>> {
-        self.read(move |connection| schedule_views::schedule(connection, id))
+        self.read(move |connection| views::schedules::schedule(connection, id))
     }
 
     fn schedules_by_id(&self, ids: Vec<ScheduleId>) -> Answered<'_, Vec<ScheduleView>> {
-        self.read(move |connection| schedule_views::by_id(connection, &ids))
+        self.read(move |connection| views::schedules::by_id(connection, &ids))
     }
 
     fn triggered(&self, workflow: WorkflowId) -> Answered<'_, Vec<ScheduleView>> {
-        self.read(move |connection| schedule_views::triggered(connection, workflow))
+        self.read(move |connection| views::schedules::triggered(connection, workflow))
     }
 
     fn coming(&self, limit: usize) -> Answered<'_, Vec<ScheduleView>> {
-        self.read(move |connection| schedule_views::coming(connection, limit))
+        self.read(move |connection| views::schedules::coming(connection, limit))
     }
 
     fn ledger(&self, query: LedgerQuery) -> Answered<'_, Page<LedgerRow>> {
-        self.read(move |connection| schedule_views::ledger(connection, &query))
+        self.read(move |connection| views::schedules::ledger(connection, &query))
     }
 
     fn unusual(&self, query: UnusualQuery) -> Answered<'_, Page<UnusualRow>> {
-        self.read(move |connection| unusual::unusual(connection, &query))
+        self.read(move |connection| views::not_run::unusual(connection, &query))
     }
 
     fn tallies(&self, from: Timestamp, to: Timestamp) -> Answered<'_, Vec<Tally>> {
-        self.read(move |connection| tallies::tallies(connection, from, to))
+        self.read(move |connection| transaction::minute_counts::tallies(connection, from, to))
     }
 
     fn overrides(&self, id: ScheduleId) -> Answered<'_, Vec<Override>> {
-        self.read(move |connection| book::overrides(connection, id))
+        self.read(move |connection| transaction::reader::overrides(connection, id))
     }
 
     fn runs(&self, query: RunQuery) -> Answered<'_, Page<RunView>> {
-        self.read(move |connection| run_views::runs(connection, &query))
+        self.read(move |connection| views::runs::runs(connection, &query))
     }
 
     fn last_runs(&self, workflows: Vec<WorkflowId>) -> Answered<'_, Vec<(WorkflowId, RunView)>> {
-        self.read(move |connection| run_views::last_runs(connection, &workflows))
+        self.read(move |connection| views::runs::last_runs(connection, &workflows))
     }
 
     fn run(&self, id: RunId) -> Answered<'_, Option<RunDetail>> {
-        self.read(move |connection| run_views::run(connection, &id))
+        self.read(move |connection| views::runs::run(connection, &id))
     }
 
     fn incidents(&self, query: IncidentQuery) -> Answered<'_, Page<IncidentView>> {
-        self.read(move |connection| incidents::list(connection, &query))
+        self.read(move |connection| views::incidents::list(connection, &query))
     }
 
     fn set_notify_setup(&self, setup: Arc<language::notification_setup::Setup>) {
@@ -390,23 +359,23 @@ impl Store for Sqlite {
     }
 
     fn alerts(&self, run: RunId) -> Answered<'_, Vec<AlertView>> {
-        self.read(move |connection| waiting_views::alerts(connection, &run))
+        self.read(move |connection| views::waiting::alerts(connection, &run))
     }
 
     fn approvals(&self, query: ApprovalQuery) -> Answered<'_, Page<ApprovalView>> {
-        self.read(move |connection| waiting_views::approvals(connection, &query))
+        self.read(move |connection| views::waiting::approvals(connection, &query))
     }
 
     fn queues(&self) -> Answered<'_, Vec<QueueView>> {
-        self.read(|connection| waiting_views::queues(connection))
+        self.read(|connection| views::waiting::queues(connection))
     }
 
     fn topics(&self, query: TopicQuery) -> Answered<'_, Page<TopicView>> {
-        self.read(move |connection| topic_views::topics(connection, &query))
+        self.read(move |connection| views::topics::topics(connection, &query))
     }
 
     fn events(&self, query: EventQuery) -> Answered<'_, Page<EventView>> {
-        self.read(move |connection| topic_views::events(connection, &query))
+        self.read(move |connection| views::topics::events(connection, &query))
     }
 
     fn events_by_id(
@@ -414,19 +383,19 @@ impl Store for Sqlite {
         topic: TopicId,
         message_ids: Vec<String>,
     ) -> Answered<'_, Vec<EventView>> {
-        self.read(move |connection| topic_views::events_by_id(connection, topic, &message_ids))
+        self.read(move |connection| views::topics::events_by_id(connection, topic, &message_ids))
     }
 
     fn handlers(&self, workflow: WorkflowId) -> Answered<'_, Vec<HandlerView>> {
-        self.read(move |connection| topic_views::handlers(connection, workflow))
+        self.read(move |connection| views::topics::handlers(connection, workflow))
     }
 
     fn mutations(&self, query: MutationQuery) -> Answered<'_, Page<MutationView>> {
-        self.read(move |connection| topic_views::mutations(connection, &query))
+        self.read(move |connection| views::topics::mutations(connection, &query))
     }
 
     fn workflows(&self, query: WorkflowQuery) -> Answered<'_, Page<WorkflowView>> {
-        self.read(move |connection| workflow_views::workflows(connection, &query))
+        self.read(move |connection| views::workflows::workflows(connection, &query))
     }
 
     fn workflow(
@@ -435,20 +404,20 @@ impl Store for Sqlite {
         revision: Option<u32>,
     ) -> Answered<'_, Option<WorkflowView>> {
         let id_or_name = id_or_name.to_owned();
-        self.read(move |connection| workflow_views::workflow(connection, &id_or_name, revision))
+        self.read(move |connection| views::workflows::workflow(connection, &id_or_name, revision))
     }
 
     fn calendar_users(&self, id: &str, besides: WorkflowId) -> Answered<'_, (u64, Vec<String>)> {
         let id = id.to_owned();
-        self.read(move |connection| upkeep::calendar_users(connection, &id, besides))
+        self.read(move |connection| maintenance::upkeep::calendar_users(connection, &id, besides))
     }
 
     fn calendars(&self) -> Answered<'_, Vec<CalendarView>> {
-        self.read(|connection| upkeep::calendars(connection))
+        self.read(|connection| maintenance::upkeep::calendars(connection))
     }
 
     fn nodes(&self) -> Answered<'_, Vec<NodeView>> {
-        self.read(|connection| workflow_views::nodes(connection))
+        self.read(|connection| views::workflows::nodes(connection))
     }
 
     fn create_token(
@@ -461,11 +430,11 @@ impl Store for Sqlite {
     }
 
     fn tokens(&self) -> Answered<'_, Vec<TokenView>> {
-        self.read(|connection| access::tokens(connection))
+        self.read(|connection| views::access::tokens(connection))
     }
 
     fn token_by_hash(&self, hash: SecretHash) -> Answered<'_, Option<TokenView>> {
-        self.read(move |connection| access::token_by_hash(connection, &hash))
+        self.read(move |connection| views::access::token_by_hash(connection, &hash))
     }
 
     fn revoke_token(
@@ -487,7 +456,7 @@ impl Store for Sqlite {
     }
 
     fn sign_in(&self, hash: SecretHash) -> Answered<'_, Option<SignInView>> {
-        self.read(move |connection| access::sign_in(connection, &hash))
+        self.read(move |connection| views::access::sign_in(connection, &hash))
     }
 
     fn end_sign_in(&self, hash: SecretHash) -> Answered<'_, bool> {
@@ -495,7 +464,7 @@ impl Store for Sqlite {
     }
 
     fn audit(&self, query: AuditQuery) -> Answered<'_, Page<AuditView>> {
-        self.read(move |connection| access::audit(connection, &query))
+        self.read(move |connection| views::access::audit(connection, &query))
     }
 
     fn rules(&self) -> Arc<Rules> {
@@ -503,7 +472,7 @@ impl Store for Sqlite {
     }
 
     fn stats(&self, now: Timestamp) -> Answered<'_, Stats> {
-        self.read(move |connection| workflow_views::stats(connection, now))
+        self.read(move |connection| views::workflows::stats(connection, now))
     }
 
     fn check(&self, now: Timestamp, repair: bool) -> Answered<'_, Vec<Finding>> {
@@ -562,6 +531,6 @@ impl Store for Sqlite {
     }
 
     fn backup(&self, to: PathBuf) -> Answered<'_, u64> {
-        self.read(move |connection| upkeep::backup(connection, &to))
+        self.read(move |connection| maintenance::upkeep::backup(connection, &to))
     }
 }

@@ -1,0 +1,224 @@
+//! Checks that open runs agree with the rows stored beside them.
+
+use engine::run::{Part, Run};
+use engine::{RunId, RunKey};
+use tokio_postgres::Row;
+
+use crate::check_run::{Beside, Breach, breaches, findings, lost_steps, steps_gone};
+use crate::failure::Failure;
+use crate::postgres::connections::transaction_connection::{Asked, Link, param};
+use crate::postgres::maintenance::check::look;
+use crate::postgres::maintenance::check_wakeups::agree;
+use crate::postgres::rows::columns::of_run;
+use crate::postgres::rows::decode;
+use crate::postgres::rows::decode::{RUN_COLUMNS, get};
+use crate::postgres::transaction::core::Core;
+use crate::postgres::transaction::last_steps;
+use crate::stored::ms;
+use crate::view::Finding;
+
+/// How many runs are checked at a time.
+const AT_ONCE: usize = 500;
+
+/// Selects runs with the rows beside them, in one statement, which sees one instant.
+macro_rules! with_beside {
+    ($which:literal) => {
+        concat!(
+            "SELECT ",
+            of_run!(),
+            ", r.wake_at, r.owners, q.steps, q.items, q.queues,
+               (SELECT array_agg(step) FROM approvals WHERE run = r.key), v.steps, v.items,
+               c.keys, c.tokens
+             FROM open_runs r
+             LEFT JOIN LATERAL (SELECT array_agg(step) AS steps, array_agg(item) AS items,
+                 array_agg(queue) AS queues FROM queue WHERE run = r.key) q ON true
+             LEFT JOIN LATERAL (SELECT array_agg(step) AS steps, array_agg(item) AS items
+                 FROM waits WHERE run = r.key) v ON true
+             LEFT JOIN LATERAL (SELECT array_agg(key) AS keys, array_agg(parent_token) AS tokens
+                 FROM open_runs WHERE parent = r.key) c ON true
+             WHERE ",
+            $which
+        )
+    };
+}
+
+const ALL: &str = with_beside!("r.key > $1 ORDER BY r.key LIMIT 500");
+/// Selects runs, each with the steps that have a record.
+macro_rules! with_steps {
+    ($table:literal) => {
+        concat!(
+            "SELECT ",
+            of_run!(),
+            ", (SELECT array_agg(step) FROM steps WHERE run = r.key AND item = 0), r.last_steps
+             FROM ",
+            $table,
+            " r WHERE r.key > $1 ORDER BY r.key LIMIT 500"
+        )
+    };
+}
+
+const STEPS_OF_OPEN: &str = with_steps!("open_runs");
+const STEPS_OF_ENDED: &str = with_steps!("ended_runs");
+const LOCK: &str = "SELECT key FROM open_runs WHERE key = ANY($1) ORDER BY key FOR UPDATE";
+/// Run after [`LOCK`], so that it sees what others committed while the lock was waited for.
+const AGAIN: &str = with_beside!("r.key = ANY($1) ORDER BY r.key");
+
+impl Core {
+    pub(crate) fn check_runs(&mut self, repair: bool) -> Result<Vec<Finding>, Failure> {
+        let (mut found, mut after) = (Vec::new(), i64::MIN);
+        loop {
+            let some = look(&mut self.link, ALL, || vec![param(after)])?;
+            for row in &some {
+                after = get(row, 0)?;
+                // A run that cannot be read is reported by `check_rows`.
+                let Ok((run, breaches)) = broken(row) else { continue };
+                found.extend(breaches.into_iter().map(|breach| (run.key.0, breach)));
+            }
+            if some.len() < AT_ONCE {
+                break;
+            }
+        }
+        if repair {
+            let mut keys: Vec<i64> = found.iter().map(|(key, _)| *key).collect();
+            keys.dedup();
+            for some in keys.chunks(AT_ONCE) {
+                mend(&mut self.link, some)?;
+            }
+        }
+        Ok(findings(found.iter().map(|(key, breach)| (*key, breach)), repair))
+    }
+
+    /// Finds steps that have ended by their run's position but have no record.
+    pub(crate) fn check_steps(&mut self) -> Result<Vec<Finding>, Failure> {
+        let mut found = Vec::new();
+        self.lost_steps(STEPS_OF_OPEN, &mut found)?;
+        self.lost_steps(STEPS_OF_ENDED, &mut found)?;
+        Ok(steps_gone(&found))
+    }
+
+    fn lost_steps(
+        &mut self,
+        sql: &'static str,
+        found: &mut Vec<(RunId, Vec<u32>)>,
+    ) -> Result<(), Failure> {
+        let mut after = i64::MIN;
+        loop {
+            let some = look(&mut self.link, sql, || vec![param(after)])?;
+            for row in &some {
+                after = get(row, 0)?;
+                // A run that cannot be read is reported by `check_rows`.
+                let Ok(run) = decode::run(row) else { continue };
+                let recorded = numbers(row, RUN_COLUMNS)?.into_iter().map(i32::cast_unsigned);
+                let last: Option<&str> = get(row, RUN_COLUMNS + 1)?;
+                let last = last.map(last_steps::recorded).unwrap_or_default();
+                let lost = lost_steps(&run, &recorded.chain(last).collect::<Vec<u32>>());
+                if !lost.is_empty() {
+                    found.push((run.id, lost));
+                }
+            }
+            if some.len() < AT_ONCE {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn broken(row: &Row) -> Result<(Run, Vec<Breach>), Failure> {
+    let run = decode::run(row)?;
+    let owners: Option<Vec<i64>> = get(row, RUN_COLUMNS + 1)?;
+    let named: Vec<i64> = run.position.owners().iter().map(|node| node.0).collect();
+    let waits = numbers(row, RUN_COLUMNS + 6)?.into_iter().zip(numbers(row, RUN_COLUMNS + 7)?);
+    let beside = Beside {
+        wakes: agree(run.wake_at().map(ms), get(row, RUN_COLUMNS)?),
+        owners_agree: owners.unwrap_or_default() == named,
+        queue: queued(row)?,
+        approvals: numbers(row, RUN_COLUMNS + 5)?.into_iter().map(i32::cast_unsigned).collect(),
+        waits: waits.map(part).collect(),
+        children: children(row)?,
+    };
+    let breaches = breaches(&run, &beside);
+    Ok((run, breaches))
+}
+
+fn children(row: &Row) -> Result<Vec<(RunKey, Option<u32>)>, Failure> {
+    let keys: Option<Vec<i64>> = get(row, RUN_COLUMNS + 8)?;
+    let tokens: Option<Vec<Option<i32>>> = get(row, RUN_COLUMNS + 9)?;
+    let tokens = tokens.unwrap_or_default().into_iter();
+    let tokens = tokens.map(|token| token.map(i32::cast_unsigned));
+    Ok(keys.unwrap_or_default().into_iter().map(RunKey).zip(tokens).collect())
+}
+
+fn numbers(row: &Row, column: usize) -> Result<Vec<i32>, Failure> {
+    Ok(get::<Option<Vec<i32>>>(row, column)?.unwrap_or_default())
+}
+
+fn part((step, item): (i32, i32)) -> Part {
+    Part { step: step.cast_unsigned(), item: item.into() }
+}
+
+fn queued(row: &Row) -> Result<Vec<(Part, String)>, Failure> {
+    let (steps, items) = (numbers(row, RUN_COLUMNS + 2)?, numbers(row, RUN_COLUMNS + 3)?);
+    let queues: Option<Vec<String>> = get(row, RUN_COLUMNS + 4)?;
+    let parts = steps.into_iter().zip(items).map(part);
+    Ok(parts.zip(queues.unwrap_or_default()).collect())
+}
+
+fn mend(link: &mut Link, keys: &[i64]) -> Result<(), Failure> {
+    link.transact(|link| {
+        link.begin(vec![Asked::new(LOCK, vec![param(keys.to_vec())])])?;
+        let found = link.one(AGAIN, vec![param(keys.to_vec())])?;
+        let mut asked = Vec::new();
+        for row in &found {
+            let Ok((run, breaches)) = broken(row) else { continue };
+            asked.extend(breaches.iter().filter_map(|breach| mending(&run, breach)));
+        }
+        link.commit(asked)?;
+        Ok(())
+    })
+}
+
+fn mending(run: &Run, breach: &Breach) -> Option<Asked> {
+    let key = run.key.0;
+    Some(match breach {
+        Breach::Wakeup => Asked::new(
+            "UPDATE open_runs SET wake_at = $2, stamp = 0 WHERE key = $1",
+            vec![param(key), param(run.wake_at().map(ms))],
+        ),
+        Breach::Owners => {
+            let owners: Vec<i64> = run.position.owners().iter().map(|node| node.0).collect();
+            let owners = (!owners.is_empty()).then_some(owners);
+            let sql = "UPDATE open_runs SET owners = $2, stamp = 0 WHERE key = $1";
+            Asked::new(sql, vec![param(key), param(owners)])
+        }
+        Breach::WithoutPlace => Asked::new(
+            "UPDATE open_runs SET lacks_place = true, stamp = 0 WHERE key = $1",
+            vec![param(key)],
+        ),
+        Breach::QueueOfNothing(part) => Asked::new(
+            "DELETE FROM queue WHERE run = $1 AND step = $2 AND item = $3",
+            vec![param(key), param(part.step.cast_signed()), param(part.item.number())],
+        ),
+        Breach::QueueMissing(part, queue) => {
+            let sql = "INSERT INTO queue (run, step, item, queue) VALUES ($1, $2, $3, $4)
+                       ON CONFLICT (run, step, item) DO UPDATE SET queue = excluded.queue";
+            let (step, queue) = (part.step.cast_signed(), queue.clone());
+            Asked::new(sql, vec![param(key), param(step), param(part.item.number()), param(queue)])
+        }
+        Breach::ApprovalOfNothing(step) => Asked::new(
+            "DELETE FROM approvals WHERE run = $1 AND step = $2",
+            vec![param(key), param(step.cast_signed())],
+        ),
+        Breach::WaitOfNothing(part) => Asked::new(
+            "DELETE FROM waits WHERE run = $1 AND step = $2 AND item = $3",
+            vec![param(key), param(part.step.cast_signed()), param(part.item.number())],
+        ),
+        Breach::ChildOfOther(_, child, token) => Asked::new(
+            "UPDATE open_runs SET parent_token = $2, stamp = 0 WHERE key = $1",
+            vec![param(child.0), param(token.cast_signed())],
+        ),
+        Breach::AtRest
+        | Breach::ApprovalMissing(_)
+        | Breach::WaitMissing(_)
+        | Breach::ChildGone(..) => return None,
+    })
+}

@@ -1,0 +1,193 @@
+//! Checks that schedules agree with their declarations and with the rows stored beside them.
+
+use std::collections::BTreeSet;
+
+use engine::RunKey;
+use engine::schedule::{Override, Schedule, Status};
+use jiff::Timestamp;
+use language::Rules;
+use tokio_postgres::Row;
+
+use crate::check_schedule::{BesideSchedule, ScheduleBreach, breaches, findings};
+use crate::failure::Failure;
+use crate::postgres::connections::transaction_connection::{Asked, Link, param};
+use crate::postgres::maintenance::check::look;
+use crate::postgres::rows::columns::of_schedule;
+use crate::postgres::rows::decode;
+use crate::postgres::rows::decode::{SCHEDULE_COLUMNS, damaged, get, narrow};
+use crate::postgres::transaction::core::Core;
+use crate::stored::{json, ms};
+use crate::view::Finding;
+use crate::words::words;
+
+/// How many schedules are checked at a time.
+const AT_ONCE: usize = 500;
+
+/// Selects schedules with the rows beside them, in one statement, which sees one instant.
+macro_rules! with_beside {
+    ($which:literal) => {
+        concat!(
+            "SELECT ",
+            of_schedule!(),
+            ", EXISTS (SELECT 1 FROM outdated o WHERE o.schedule = s.id),
+               (SELECT max(l.n + l.count) FROM ledger l WHERE l.schedule = s.id),
+               greatest((SELECT max(r.n) + 1 FROM open_runs r WHERE r.schedule = s.id),
+                        (SELECT max(r.n) + 1 FROM ended_runs r WHERE r.schedule = s.id)),
+               (SELECT max(l.effective) FROM ledger l WHERE l.schedule = s.id),
+               (SELECT array_agg(r.key) FROM open_runs r WHERE r.schedule = s.id),
+               (SELECT array_agg(w.word) FROM words w WHERE w.schedule = s.id),
+               v.nominals, v.actions, v.bys
+             FROM progress p JOIN schedules s ON s.id = p.id
+             LEFT JOIN LATERAL (SELECT array_agg(nominal) AS nominals, array_agg(action) AS actions,
+                 array_agg(by) AS bys FROM overrides o WHERE o.schedule = s.id) v ON true
+             WHERE ",
+            $which
+        )
+    };
+}
+
+const ALL: &str = with_beside!("p.id > $1 ORDER BY p.id LIMIT 500");
+const LOCK: &str = "SELECT id FROM progress WHERE id = ANY($1) ORDER BY id FOR UPDATE";
+/// Run after [`LOCK`], so that it sees what others committed while the lock was waited for.
+const AGAIN: &str = with_beside!("p.id = ANY($1) ORDER BY p.id");
+const ZONES: &str = "SELECT value FROM meta WHERE key = 'zones'";
+/// Also raises the version: both rows of a schedule carry the same one.
+const PROGRESS: &str =
+    "UPDATE progress SET mark = $2, next_nominal = $3, next_effective = $4, n = $5,
+       live = $6, has_overrides = $7, wake_at = $8, version = version + 1, stamp = 0 WHERE id = $1";
+const STATUS: &str = "UPDATE schedules SET status = $2, version = version + 1 WHERE id = $1";
+const FORGET_WORDS: &str = "DELETE FROM words WHERE schedule = $1";
+const WORDS: &str = "INSERT INTO words (word, schedule) SELECT DISTINCT w, $1::bigint
+     FROM unnest($2::text[]) AS u (w)";
+
+/// What schedules are compared with.
+struct Against {
+    rules: std::sync::Arc<Rules>,
+    /// Next times were computed with another zone database, so they cannot be compared.
+    other_zones: bool,
+    now: Timestamp,
+}
+
+impl Core {
+    pub(crate) fn check_schedules(
+        &mut self,
+        now: Timestamp,
+        repair: bool,
+    ) -> Result<Vec<Finding>, Failure> {
+        let rules = self.shared.rules();
+        let known = look(&mut self.link, ZONES, Vec::new)?;
+        let known: Option<String> = known.first().map(|row| get(row, 0)).transpose()?;
+        let other_zones = known.is_some_and(|known| known != rules.zones().version());
+        let against = Against { rules, other_zones, now };
+        let (mut found, mut after) = (Vec::new(), i64::MIN);
+        loop {
+            let some = look(&mut self.link, ALL, || vec![param(after)])?;
+            for row in &some {
+                after = get(row, 0)?;
+                // A schedule that cannot be read is reported by `check_rows`.
+                let Ok((schedule, broken)) = broken(row, &against) else { continue };
+                found.extend(broken.into_iter().map(|breach| (schedule.id.0, breach)));
+            }
+            if some.len() < AT_ONCE {
+                break;
+            }
+        }
+        if repair {
+            let mut ids: Vec<i64> = found.iter().map(|(id, _)| *id).collect();
+            ids.dedup();
+            for some in ids.chunks(AT_ONCE) {
+                mend(&mut self.link, some, &against)?;
+            }
+        }
+        Ok(findings(&found, repair))
+    }
+}
+
+/// The breaches of a schedule, and the schedule as it should be.
+fn broken(row: &Row, against: &Against) -> Result<(Schedule, Vec<ScheduleBreach>), Failure> {
+    let mut schedule = decode::schedule(row)?;
+    let column = |place: usize| SCHEDULE_COLUMNS + place;
+    let number = |place: usize| -> Result<u64, Failure> {
+        let number: Option<i64> = get(row, column(place))?;
+        Ok(number.and_then(|number| u64::try_from(number).ok()).unwrap_or(0))
+    };
+    let open: Option<Vec<i64>> = get(row, column(4))?;
+    let words: Option<Vec<String>> = get(row, column(5))?;
+    let is_outdated: bool = get(row, column(0))?;
+    let beside = BesideSchedule {
+        is_outdated: against.other_zones || is_outdated,
+        next_number: number(1)?.max(number(2)?),
+        decided_to: get(row, column(3))?,
+        open: open.unwrap_or_default().into_iter().map(RunKey).collect::<BTreeSet<_>>(),
+        overrides: overrides(row)?,
+        words: words.unwrap_or_default().into_iter().collect(),
+    };
+    let found = breaches(&mut schedule, &beside, &against.rules, against.now);
+    Ok((schedule, found))
+}
+
+fn overrides(row: &Row) -> Result<Vec<Override>, Failure> {
+    let nominals: Option<Vec<i64>> = get(row, SCHEDULE_COLUMNS + 6)?;
+    let actions: Option<Vec<String>> = get(row, SCHEDULE_COLUMNS + 7)?;
+    let bys: Option<Vec<String>> = get(row, SCHEDULE_COLUMNS + 8)?;
+    let all = nominals.unwrap_or_default().into_iter().zip(actions.unwrap_or_default());
+    let all = all.zip(bys.unwrap_or_default());
+    let mut overrides = Vec::new();
+    for ((nominal, action), by) in all {
+        let wrong = |error: &dyn std::fmt::Display| damaged(SCHEDULE_COLUMNS + 7, error);
+        overrides.push(Override {
+            nominal: Timestamp::from_millisecond(nominal).map_err(|error| wrong(&error))?,
+            action: serde_json::from_str(&action).map_err(|error| wrong(&error))?,
+            by,
+        });
+    }
+    overrides.sort_by_key(|known| known.nominal);
+    Ok(overrides)
+}
+
+fn mend(link: &mut Link, ids: &[i64], against: &Against) -> Result<(), Failure> {
+    link.transact(|link| {
+        link.begin(vec![Asked::new(LOCK, vec![param(ids.to_vec())])])?;
+        let found = link.one(AGAIN, vec![param(ids.to_vec())])?;
+        let mut asked = Vec::new();
+        for row in &found {
+            let Ok((schedule, broken)) = broken(row, against) else { continue };
+            if broken.iter().any(ScheduleBreach::can_be_mended) {
+                asked.extend(mending(&schedule)?);
+            }
+        }
+        link.commit(asked)?;
+        Ok(())
+    })
+}
+
+/// The statements that write the mended schedule. The next turn decides the occurrences it has
+/// missed.
+fn mending(schedule: &Schedule) -> Result<Vec<Asked>, Failure> {
+    let id = schedule.id.0;
+    let progress = &schedule.progress;
+    let is_idle = progress.active.is_empty() && progress.queued.is_empty();
+    let live = match is_idle {
+        true => None,
+        false => Some(json(&(&progress.active, &progress.queued))?),
+    };
+    let words: Vec<String> = words(&schedule.declared.name).collect();
+    Ok(vec![
+        Asked::new(
+            PROGRESS,
+            vec![
+                param(id),
+                param(ms(progress.mark)),
+                param(progress.next.map(|due| ms(due.nominal))),
+                param(progress.next.map(|due| ms(due.effective))),
+                param(i64::try_from(progress.n).unwrap_or(i64::MAX)),
+                param(live),
+                param(progress.has_overrides),
+                param(schedule.wake_at().map(ms)),
+            ],
+        ),
+        Asked::new(STATUS, vec![param(id), param(narrow(&Status::ALL, schedule.status))]),
+        Asked::new(FORGET_WORDS, vec![param(id)]),
+        Asked::new(WORDS, vec![param(id), param(words)]),
+    ])
+}

@@ -1,0 +1,186 @@
+//! Calendars, the release of the zone database, and backups.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use deadpool_postgres::Client;
+use engine::turn::Refused;
+use engine::{Moment, ScheduleId, WorkflowId};
+use language::Rules;
+
+use crate::access::AuditEntry;
+use crate::failure::Failure;
+use crate::postgres::connections::query::{ask, is_storable, many};
+use crate::postgres::connections::transaction_connection::{Asked, Link, param};
+use crate::postgres::rows::decode;
+use crate::postgres::rows::decode::get;
+use crate::postgres::transaction::core::Core;
+use crate::postgres::transaction::shared::{self, Shared};
+use crate::postgres::views::access::ask_audit;
+use crate::rules::{self, Change};
+use crate::view::CalendarView;
+
+const CALENDARS: &str = "SELECT id, spec FROM calendars ORDER BY id";
+const NEXT_VERSION: &str = "UPDATE meta SET value = (value::bigint + 1)::text WHERE key = 'rules'
+     RETURNING value";
+
+pub(crate) async fn calendars(client: &Client) -> Result<Vec<CalendarView>, Failure> {
+    shared::calendars(&ask(client, CALENDARS, &[]).await?)
+}
+
+pub(crate) async fn calendar_users(
+    client: &Client,
+    id: String,
+    besides: WorkflowId,
+) -> Result<(u64, Vec<String>), Failure> {
+    let count = "SELECT count(*) FROM schedules WHERE calendar = $1 AND workflow <> $2";
+    let count = ask(client, count, &[&id, &besides.0]).await?;
+    let names = "SELECT DISTINCT w.name FROM schedules s JOIN workflows w ON w.id = s.workflow
+                 WHERE s.calendar = $1 AND s.workflow <> $2 ORDER BY w.name LIMIT 5";
+    let names = ask(client, names, &[&id, &besides.0]).await?;
+    let count = count.first().map_or(Ok(0), |row| decode::natural(row, 0))?;
+    Ok((count, names.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?))
+}
+
+/// Refused: PostgreSQL has tools for this, which also handle its roles and settings.
+pub(crate) async fn backup(schema: String, to: PathBuf) -> Result<u64, Failure> {
+    Err(Failure::Refused(Refused::Conflict(format!(
+        "A store in PostgreSQL is copied with PostgreSQL's own tools: \
+         pg_dump --format=custom --schema={schema} --file={} DATABASE",
+        to.display()
+    ))))
+}
+
+/// Begins a transaction while no other one may decide. Returns the rules, and the calendars they
+/// are built from.
+fn open_alone(
+    link: &mut Link,
+    shared: &Shared,
+) -> Result<(Arc<Rules>, Vec<CalendarView>), Failure> {
+    let hold = "SELECT pg_advisory_xact_lock($1, hashtext(current_schema()))";
+    let found = link.begin(vec![
+        Asked::new(hold, vec![param(crate::postgres::LOCK_RULES)]),
+        Asked::new("SELECT value FROM meta WHERE key = 'rules'", vec![]),
+        Asked::new(CALENDARS, vec![]),
+    ])?;
+    let Some(row) = found[1].first() else {
+        return Err(Failure::Damaged("the calendars have no version".to_owned()));
+    };
+    let version: String = get(row, 0)?;
+    let rules = match shared.rules_of(&version) {
+        Some(rules) => rules,
+        None => shared.reload(version, &found[2])?,
+    };
+    Ok((rules, shared::calendars(&found[2])?))
+}
+
+/// Commits the change with a new version of the rules, and returns the answers to `asked`.
+fn close(
+    link: &mut Link,
+    shared: &Shared,
+    rules: Rules,
+    mut asked: Vec<Asked>,
+) -> Result<Vec<Vec<tokio_postgres::Row>>, Failure> {
+    asked.push(Asked::new(NEXT_VERSION, vec![]));
+    let mut found = link.commit(asked)?;
+    let version = found.pop().unwrap_or_default();
+    if let Some(row) = version.first() {
+        shared.set_rules(get(row, 0)?, Arc::new(rules));
+    }
+    Ok(found)
+}
+
+impl Core {
+    pub(crate) fn put_calendar(
+        &mut self,
+        id: &str,
+        spec: &str,
+        moment: Moment,
+        audit: Option<&AuditEntry>,
+    ) -> Result<Vec<ScheduleId>, Failure> {
+        let Core { link, shared } = self;
+        link.transact(|link| {
+            let (before, mut calendars) = open_alone(link, shared)?;
+            calendars.retain(|calendar| calendar.id != id);
+            calendars.push(CalendarView { id: id.to_owned(), spec: spec.to_owned() });
+            let rules = rules::changed(&before, &calendars, &Change::Put(id))?;
+            let put = "INSERT INTO calendars (id, spec) VALUES ($1, $2)
+                       ON CONFLICT (id) DO UPDATE SET spec = excluded.spec";
+            // Composed calendars change with their parts, so every schedule with a calendar is
+            // outdated.
+            let outdated = "INSERT INTO outdated SELECT id FROM schedules
+                            WHERE calendar IS NOT NULL ORDER BY id ON CONFLICT DO NOTHING";
+            let using = "SELECT id FROM schedules WHERE calendar IS NOT NULL ORDER BY id";
+            let mut asked = vec![
+                Asked::new(put, vec![param(id.to_owned()), param(spec.to_owned())]),
+                Asked::new(outdated, vec![]),
+                Asked::new(using, vec![]),
+            ];
+            asked.extend(ask_audit(audit, shared.given(moment.now)));
+            let found = close(link, shared, rules, asked)?;
+            found[2].iter().map(|row| get(row, 0).map(ScheduleId)).collect()
+        })
+    }
+
+    pub(crate) fn delete_calendar(
+        &mut self,
+        id: &str,
+        moment: Moment,
+        audit: Option<&AuditEntry>,
+    ) -> Result<bool, Failure> {
+        if !is_storable(id) {
+            return Ok(false);
+        }
+        let Core { link, shared } = self;
+        link.transact(|link| {
+            let (before, mut calendars) = open_alone(link, shared)?;
+            let used = "SELECT id FROM schedules WHERE calendar = $1 ORDER BY id LIMIT 1";
+            if let Some(row) = link.one(used, vec![param(id.to_owned())])?.first() {
+                let message = format!("Calendar {id} is used by schedule {}.", get::<i64>(row, 0)?);
+                return Err(Failure::Refused(Refused::Conflict(message)));
+            }
+            let known = calendars.len();
+            calendars.retain(|calendar| calendar.id != id);
+            if calendars.len() == known {
+                link.commit(vec![])?;
+                return Ok(false);
+            }
+            let rules = rules::changed(&before, &calendars, &Change::Deleted(id))?;
+            let delete = "DELETE FROM calendars WHERE id = $1";
+            let mut asked = vec![Asked::new(delete, vec![param(id.to_owned())])];
+            asked.extend(ask_audit(audit, shared.given(moment.now)));
+            close(link, shared, rules, asked)?;
+            Ok(true)
+        })
+    }
+
+    pub(crate) fn outdated(
+        &mut self,
+        zones: &str,
+        after: ScheduleId,
+        limit: usize,
+    ) -> Result<Vec<ScheduleId>, Failure> {
+        self.link.transact(|link| {
+            let known = "SELECT value FROM meta WHERE key = 'zones'";
+            let found = link.begin(vec![Asked::new(known, vec![])])?;
+            let known: Option<String> = found[0].first().map(|row| get(row, 0)).transpose()?;
+            let is_known = known.as_deref() == Some(zones);
+            // On a new store nothing was computed with another zone database yet.
+            let sql = match is_known || known.is_none() {
+                true => {
+                    "SELECT schedule FROM outdated WHERE schedule > $1 ORDER BY schedule LIMIT $2"
+                }
+                false => "SELECT id FROM progress WHERE id > $1 ORDER BY id LIMIT $2",
+            };
+            let found = link.one(sql, vec![param(after.0), param(many(limit))])?;
+            if !found.is_empty() || is_known {
+                link.commit(vec![])?;
+                return found.iter().map(|row| get(row, 0).map(ScheduleId)).collect();
+            }
+            let note = "INSERT INTO meta (key, value) VALUES ('zones', $1)
+                        ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+            link.commit(vec![Asked::new(note, vec![param(zones.to_owned())])])?;
+            Ok(Vec::new())
+        })
+    }
+}

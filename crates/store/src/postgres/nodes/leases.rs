@@ -1,0 +1,160 @@
+//! Lives of nodes: they join, renew their lease, and leave. A node whose lease has run out is taken
+//! for dead.
+
+use std::collections::HashSet;
+
+use engine::run::Position;
+use engine::turn::Effect;
+use engine::{Moment, NodeId, RunKey};
+use jiff::{SignedDuration, Timestamp};
+use tokio_postgres::Row;
+
+use crate::check_shared::without_index;
+use crate::failure::Failure;
+use crate::postgres::connections::transaction_connection::{Asked, Link, param};
+use crate::postgres::nodes::clock::database_now;
+use crate::postgres::nodes::starting::begin_start;
+use crate::postgres::rows::decode;
+use crate::postgres::rows::decode::get;
+use crate::postgres::transaction::after_commit::{Ahead, ask_everything};
+use crate::postgres::transaction::core::Core;
+use crate::postgres::{PostgresClock, Shared};
+use crate::request::{Joined, RenewRequest, Renewed};
+use crate::stored::{milliseconds, ms};
+
+/// The database's time, or the caller's in tests. Begins the transaction.
+fn now(link: &mut Link, shared: &Shared, moment: Moment) -> Result<Timestamp, Failure> {
+    let sql = concat!("SELECT ", database_now!());
+    let sent = shared.offset.read();
+    let found = link.begin(vec![Asked::new(sql, vec![])])?;
+    match (shared.clock, found.first().and_then(|rows| rows.first())) {
+        (PostgresClock::Database, Some(row)) => {
+            let now = decode::instant(row, 0)?;
+            shared.told_time(sent, now);
+            Ok(now)
+        }
+        _ => Ok(moment.now),
+    }
+}
+
+fn until(now: Timestamp, lease: SignedDuration) -> i64 {
+    ms(now).saturating_add(milliseconds(lease))
+}
+
+/// The node's attempts that have not been cancelled.
+fn going_on(runs: &[Row], node: NodeId) -> Result<HashSet<(RunKey, u32)>, Failure> {
+    let mut going_on = HashSet::with_capacity(runs.len());
+    for row in runs {
+        let position: Position = decode::json(row, 1)?;
+        if position.is_stopping() {
+            continue;
+        }
+        let key = RunKey(get(row, 0)?);
+        let own = position.active.iter().filter(|active| active.owner() == Some(node));
+        going_on.extend(own.filter_map(|active| Some((key, active.doing.token()?))));
+    }
+    Ok(going_on)
+}
+
+/// The unique indexes that keep an occurrence from running twice, if they are missing, not unique
+/// or not valid: no node may run without them.
+const LOST_INDEXES: &str = "SELECT u.name
+     FROM unnest(ARRAY['open_runs_by_occurrence', 'ended_runs_by_occurrence']) AS u (name)
+     WHERE NOT EXISTS (SELECT 1 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+       JOIN pg_namespace s ON s.oid = c.relnamespace
+       WHERE c.relname = u.name AND s.nspname = current_schema() AND i.indisunique AND i.indisvalid)";
+
+impl Core {
+    /// Registers the node under a new id. Attempts of other nodes are taken over when their leases
+    /// have run out.
+    pub(crate) fn join(&mut self, name: &str, moment: Moment) -> Result<Joined, Failure> {
+        let Core { link, shared } = self;
+        link.transact(|link| {
+            let now = now(link, shared, moment)?;
+            if let Some(lost) = link.one(LOST_INDEXES, vec![])?.first() {
+                return Err(without_index(get(lost, 0)?));
+            }
+            let sql =
+                "INSERT INTO nodes (name, started_at, seen_at, lease_until, capacity, attempts)
+                       VALUES ($1, $2, $2, $3, 0, 0) RETURNING id";
+            let lease = until(now, shared.lease);
+            let found =
+                link.one(sql, vec![param(name.to_owned()), param(ms(now)), param(lease)])?;
+            let id = found.first().map(|row| get(row, 0)).transpose()?;
+            let node = NodeId(id.unwrap_or_default());
+            let starting = begin_start(link, name)?;
+            let gone = "SELECT count(*) FROM nodes WHERE lease_until < $1";
+            let asked = vec![Asked::new(gone, vec![param(ms(now))]), ask_everything(node)];
+            let found = link.commit(asked)?;
+            let gone: i64 = found[0].first().map(|row| get(row, 0)).transpose()?.unwrap_or(0);
+            let next_wakeup = Ahead::of(found.last())?.earliest()?;
+            shared.horizon.forget();
+            let gone = usize::try_from(gone).unwrap_or(0);
+            let (early_deaths, culprit) = (starting.deaths, starting.culprit());
+            Ok(Joined { node, next_wakeup, gone, early_deaths, culprit })
+        })
+    }
+
+    pub(crate) fn renew(&mut self, request: &RenewRequest) -> Result<Renewed, Failure> {
+        let Core { link, shared } = self;
+        link.transact(|link| {
+            let now = now(link, shared, request.moment)?;
+            let renew =
+                "UPDATE nodes SET seen_at = $2, lease_until = $3, capacity = $4, attempts = $5
+                         WHERE id = $1 RETURNING id";
+            // Attempts the node performs that are not among these were cancelled or taken over by
+            // another node.
+            let own = "SELECT key, state FROM open_runs WHERE status = 1 AND $1 = ANY(owners)";
+            let waiting = "SELECT EXISTS (SELECT 1 FROM open_runs WHERE status = 0)
+                               OR EXISTS (SELECT 1 FROM open_runs WHERE lacks_place)";
+            let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
+            shared.horizon.begin_look();
+            let found = link.commit(vec![
+                Asked::new(
+                    renew,
+                    vec![
+                        param(request.node.0),
+                        param(ms(now)),
+                        param(until(now, shared.lease)),
+                        param(number(request.capacity)),
+                        param(number(request.performed.len())),
+                    ],
+                ),
+                Asked::new(own, vec![param(request.node.0)]),
+                Asked::new(waiting, vec![]),
+                ask_everything(request.node),
+            ])?;
+            if found[0].is_empty() {
+                return Err(Failure::Fenced);
+            }
+            let going_on = going_on(&found[1], request.node)?;
+            let effects = request
+                .performed
+                .iter()
+                .filter(|attempt| !going_on.contains(attempt))
+                .map(|(run, token)| Effect::Cancel { run: *run, token: *token })
+                .collect();
+            let look = found[2].first().map(|row| get(row, 0)).transpose()?.unwrap_or(false);
+            let ahead = Ahead::of(found.last())?;
+            let any = ahead.schedule.into_iter().chain(ahead.run).min();
+            shared.horizon.end_look(any.or(Some(ms(now))), ahead.run);
+            Ok(Renewed { effects, next_wakeup: ahead.earliest()?, look })
+        })
+    }
+
+    /// Removes the node. If it still owns attempts, its lease ends now, and others take over.
+    pub(crate) fn leave(&mut self, node: NodeId) -> Result<(), Failure> {
+        self.link.transact(|link| {
+            link.begin(vec![])?;
+            link.commit(vec![
+                Asked::new(
+                    "DELETE FROM nodes WHERE id = $1 AND NOT EXISTS
+                       (SELECT 1 FROM open_runs WHERE status = 1 AND $1 = ANY(owners))",
+                    vec![param(node.0)],
+                ),
+                Asked::new("UPDATE nodes SET lease_until = 0 WHERE id = $1", vec![param(node.0)]),
+            ])?;
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,82 @@
+//! How the shared store keeps the [`Starting`] row of a node.
+
+use engine::RunKey;
+use engine::turn::Wakeup;
+use jiff::Timestamp;
+
+use crate::failure::Failure;
+use crate::postgres::connections::transaction_connection::{Asked, Link, param};
+use crate::postgres::rows::decode::get;
+use crate::postgres::transaction::core::Core;
+use crate::set_aside::read;
+use crate::starting::{Starting, Trial};
+use crate::stored::ms;
+
+const KEEP: &str = "INSERT INTO meta (key, value) VALUES ($1, $2)
+     ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+const FIND: &str = "SELECT value FROM meta WHERE key = $1";
+const FORGET: &str = "DELETE FROM meta WHERE key = $1";
+/// The earliest due wakeup of all kinds, with the kinds as in `set_aside`.
+const DUE: &str = "SELECT kind, id FROM (
+       (SELECT wake_at AS due, 0::smallint AS kind, key AS id FROM open_runs
+        WHERE wake_at <= $1 ORDER BY wake_at LIMIT 1)
+       UNION ALL
+       (SELECT wake_at, 1::smallint, id FROM progress WHERE wake_at <= $1 ORDER BY wake_at LIMIT 1)
+       UNION ALL
+       (SELECT due, 3::smallint, id FROM handlers WHERE due <= $1 ORDER BY due LIMIT 1)) d
+     ORDER BY due, kind LIMIT 1";
+const BEGIN: &str = "SELECT min(key) FROM (
+       (SELECT key FROM open_runs WHERE lacks_place AND key + 0 > $1 ORDER BY key + 0 LIMIT 1)
+       UNION ALL
+       (SELECT min(key) FROM open_runs WHERE status = 0 AND key + 0 > $1)) r";
+
+/// Reads the row an earlier start left, and stores the row of the new start.
+pub(crate) fn begin_start(link: &mut Link, name: &str) -> Result<Starting, Failure> {
+    let starting = Starting::next(find(link, name)?.as_deref());
+    keep(link, name, &starting)?;
+    Ok(starting)
+}
+
+fn find(link: &mut Link, name: &str) -> Result<Option<String>, Failure> {
+    let found = link.one(FIND, vec![param(Starting::key(name))])?;
+    found.first().map(|row| get(row, 0)).transpose()
+}
+
+fn keep(link: &mut Link, name: &str, starting: &Starting) -> Result<(), Failure> {
+    link.one(KEEP, vec![param(Starting::key(name)), param(starting.text())]).map(drop)
+}
+
+impl Core {
+    pub(crate) fn put_on_trial(&mut self, name: &str, what: Option<Wakeup>) -> Result<(), Failure> {
+        self.link.transact(|link| {
+            link.begin(Vec::new())?;
+            let starting = Starting::read(find(link, name)?.as_deref());
+            keep(link, name, &starting.trying(what))?;
+            link.commit(Vec::new()).map(drop)
+        })
+    }
+
+    pub(crate) fn has_settled(&mut self, name: &str) -> Result<(), Failure> {
+        self.link.transact(|link| {
+            link.begin(Vec::new())?;
+            link.commit(vec![Asked::new(FORGET, vec![param(Starting::key(name))])]).map(drop)
+        })
+    }
+
+    pub(crate) fn next_to_decide(
+        &mut self,
+        now: Timestamp,
+        after: RunKey,
+    ) -> Result<Option<Trial>, Failure> {
+        self.link.transact(|link| {
+            link.begin(Vec::new())?;
+            let due = Asked::new(DUE, vec![param(ms(now))]);
+            let found = link.commit(vec![due, Asked::new(BEGIN, vec![param(after.0)])])?;
+            if let Some(row) = found[0].first() {
+                return Ok(Some(Trial::Due(read(get(row, 0)?, get(row, 1)?)?)));
+            }
+            let key = found[1].first().map(|row| get::<Option<i64>>(row, 0)).transpose()?;
+            Ok(key.flatten().map(|key| Trial::Begin(RunKey(key))))
+        })
+    }
+}

@@ -1,0 +1,199 @@
+//! The end of a transaction: writes everything, notifies other nodes, and finds the next wakeup.
+
+use std::collections::HashSet;
+
+use engine::run::Active;
+use engine::turn::{ById, Effect, HandlerWrite, Recovered, RunWrite, ScheduleWrite, Writes};
+use engine::{NodeId, RunKey, ScheduleId};
+use jiff::Timestamp;
+use tokio_postgres::Row;
+
+use crate::failure::Failure;
+use crate::postgres::connections::transaction_connection::{Asked, Link, param};
+use crate::postgres::rows::decode::get;
+use crate::postgres::transaction::apply::{self, Before};
+use crate::postgres::transaction::apply_progress::Was;
+use crate::postgres::transaction::minute_counts;
+use crate::postgres::transaction::shared::Shared;
+use crate::request::Call;
+use crate::stored::ms;
+
+/// The messages that the other nodes need.
+pub(crate) fn calls(writes: &Writes, effects: &[Effect], node: NodeId) -> HashSet<Call> {
+    let mut calls = HashSet::new();
+    let position = |of: RunKey| {
+        writes.runs.iter().find_map(|write| {
+            let (RunWrite::Insert(run) | RunWrite::Update { after: run, .. }) = write;
+            (run.key == of).then_some(&run.position)
+        })
+    };
+    // An attempt that was given up no longer names its owner, so any owner but this node counts.
+    let is_others = |effect: &Effect| match effect {
+        Effect::Cancel { run, token } => {
+            let attempt = position(*run).and_then(|position| position.with_token(*token));
+            attempt.and_then(Active::owner) != Some(node)
+        }
+        Effect::Perform(_) | Effect::Claimed { .. } => false,
+    };
+    if effects.iter().any(is_others) {
+        calls.insert(Call::Renew);
+    }
+    calls
+}
+
+macro_rules! ahead {
+    ($runs:literal) => {
+        concat!(
+            "SELECT least((SELECT wake_at FROM progress WHERE wake_at > $2 ORDER BY wake_at LIMIT 1),
+               (SELECT due FROM handlers WHERE due > $2 ORDER BY due LIMIT 1)), ",
+            $runs,
+            ", (SELECT min(lease_until) + 1 FROM nodes WHERE id <> $1),
+               EXISTS (SELECT 1 FROM nodes WHERE id <> $1)"
+        )
+    };
+}
+
+/// The earliest wakeups after an instant: of schedules and handlers, of runs, and of other nodes'
+/// leases; and whether there are other nodes.
+const AHEAD: &str =
+    ahead!("(SELECT wake_at FROM open_runs WHERE wake_at > $2 ORDER BY wake_at LIMIT 1)");
+/// As [`AHEAD`], if the next wakeup of runs is known.
+const AHEAD_OF_SCHEDULES: &str = ahead!("NULL::bigint");
+
+/// The query for the earliest wakeups of all time.
+pub(crate) fn ask_everything(node: NodeId) -> Asked {
+    Asked::new(AHEAD, vec![param(node.0), param(i64::MIN)])
+}
+
+/// The earliest wakeups, in milliseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ahead {
+    /// Of schedules and handlers.
+    pub(crate) schedule: Option<i64>,
+    pub(crate) run: Option<i64>,
+    lease: Option<i64>,
+    others: bool,
+}
+
+impl Ahead {
+    /// Reads the answer to [`ask_everything`].
+    pub(crate) fn of(found: Option<&Vec<Row>>) -> Result<Ahead, Failure> {
+        let Some(row) = found.and_then(|rows| rows.first()) else { return Ok(Ahead::default()) };
+        Ok(Ahead {
+            schedule: get(row, 0)?,
+            run: get(row, 1)?,
+            lease: get(row, 2)?,
+            others: get(row, 3)?,
+        })
+    }
+
+    pub(crate) fn earliest(self) -> Result<Option<Timestamp>, Failure> {
+        let earliest = [self.schedule, self.run, self.lease].into_iter().flatten().min();
+        let earliest = earliest.map(Timestamp::from_millisecond).transpose();
+        earliest.map_err(|error| Failure::Damaged(format!("a wakeup: {error}")))
+    }
+}
+
+/// What is left to do after a transaction.
+pub(crate) struct Left {
+    /// The earliest wakeup.
+    pub(crate) next_wakeup: Option<Timestamp>,
+    pub(crate) others: bool,
+}
+
+/// The earliest wakeups among the writes: of schedules and handlers, and of runs.
+fn written(writes: &Writes) -> (Option<i64>, Option<i64>) {
+    let schedules = writes.schedules.iter().filter_map(|write| match write {
+        ScheduleWrite::Insert(schedule) => schedule.wake_at(),
+        ScheduleWrite::Update { after, .. } => after.wake_at(),
+        ScheduleWrite::Delete { .. } => None,
+    });
+    let runs = writes.runs.iter().filter_map(|write| {
+        let (RunWrite::Insert(run) | RunWrite::Update { after: run, .. }) = write;
+        run.wake_at()
+    });
+    let handlers = writes.handlers.iter().filter_map(|write| match write {
+        HandlerWrite::Insert(handler) | HandlerWrite::Update { after: handler, .. } => {
+            handler.due()
+        }
+        HandlerWrite::Delete { .. } => None,
+    });
+    (schedules.chain(handlers).map(ms).min(), runs.map(ms).min())
+}
+
+/// A transaction that writes at least this many runs does not query the next wakeup of runs if the
+/// horizon knows one. That run may have ended, and the node then wakes once for nothing; but the
+/// index is full of entries of ended runs, and scanning it costs more.
+const BUSY: usize = 8;
+
+/// What is needed to end a transaction.
+pub(crate) struct Ending<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) writes: &'a Writes,
+    pub(crate) node: NodeId,
+    pub(crate) now: Timestamp,
+    /// The stamp of the turn that writes; 0 if it is not a turn.
+    pub(crate) stamp: i64,
+    /// The schedules as they were loaded.
+    pub(crate) before: &'a ById<ScheduleId, Was>,
+    /// Runs that were not locked, with the stamp each row must still carry, or nothing is written.
+    pub(crate) unlocked: &'a ById<RunKey, i64>,
+    /// Whether the transaction holds a workflow or topic exclusively: it must then not wait for a
+    /// run's lock.
+    pub(crate) must_not_wait: bool,
+}
+
+impl Ending<'_> {
+    /// Adds what was recovered after downtime to the node's row. Other turns of this node may write
+    /// the same row at the same time, so this also comes last.
+    fn ask_recovered(&self) -> Option<Asked> {
+        let Recovered { missed, made_up, coalesced, taken_over } = self.writes.recovered;
+        let sql = "UPDATE nodes SET missed = missed + $2, made_up = made_up + $3,
+                     coalesced = coalesced + $4, taken_over = taken_over + $5 WHERE id = $1";
+        let counts =
+            [missed, made_up, coalesced, taken_over].map(|count| param(count.cast_signed()));
+        let params = [param(self.node.0)].into_iter().chain(counts).collect();
+        (!self.writes.recovered.is_nothing()).then(|| Asked::new(sql, params))
+    }
+
+    /// Writes everything and commits.
+    pub(crate) fn end(
+        &self,
+        link: &mut Link,
+        calls: &HashSet<Call>,
+        besides: Vec<Asked>,
+    ) -> Result<Left, Failure> {
+        let may_be_there = link.has_met_others();
+        let before = Before {
+            schedules: self.before,
+            unlocked: self.unlocked,
+            may_be_there,
+            must_not_wait: self.must_not_wait,
+        };
+        let mut asked = apply::statements(self.writes, self.node, self.stamp, before)?;
+        asked.extend(besides);
+        for call in calls {
+            asked.push(self.shared.ask_call(*call, self.node));
+        }
+        // Written last: whoever waits for these rows holds up nobody else.
+        asked.extend(minute_counts::ask_write(self.writes));
+        asked.extend(self.ask_recovered());
+        let (now, horizon) = (ms(self.now), &self.shared.horizon);
+        // Due wakeups were just claimed, or another node decides them: only later ones are queried.
+        let is_busy = self.writes.runs.len() >= BUSY;
+        let known_run = if is_busy { horizon.next_run(now) } else { None };
+        let ahead = if known_run.is_some() { AHEAD_OF_SCHEDULES } else { AHEAD };
+        asked.push(Asked::new(ahead, vec![param(self.node.0), param(now)]));
+        let found = link.commit(asked)?;
+        let mut ahead = Ahead::of(found.last())?;
+        if known_run.is_none() {
+            horizon.found_run(ahead.run);
+        }
+        let (schedule, run) = written(self.writes);
+        horizon.written(schedule, run);
+        let earlier = |a: Option<i64>, b: Option<i64>| a.into_iter().chain(b).min();
+        ahead.schedule = earlier(ahead.schedule, schedule);
+        ahead.run = earlier(earlier(ahead.run, known_run.flatten()), run);
+        Ok(Left { next_wakeup: ahead.earliest()?, others: ahead.others })
+    }
+}

@@ -1,0 +1,444 @@
+//! The transaction of a turn or command: claim, load, decide, write, commit.
+
+use std::sync::Arc;
+
+use engine::turn::{Answer, Command, Places, Turn, Wakeup, Writes};
+use engine::{Moment, NodeId, ScheduleId};
+use jiff::{SignedDuration, Timestamp};
+use language::Rules;
+
+use crate::failure::Failure;
+use crate::postgres::connections::transaction_connection::{Asked, Link, param};
+use crate::postgres::nodes::clock::database_now;
+use crate::postgres::rows::decode;
+use crate::postgres::rows::decode::get;
+use crate::postgres::transaction::after_commit::{Ahead, Ending, ask_everything, calls};
+use crate::postgres::transaction::load;
+use crate::postgres::transaction::lock_retry::Needs;
+use crate::postgres::transaction::reader::{PgBook, ask_block, first};
+use crate::postgres::transaction::related_rows::{About, hear, prefetch_around};
+use crate::postgres::transaction::report_loader::Settling;
+use crate::postgres::transaction::set_aside::without_broken;
+use crate::postgres::transaction::topic_load;
+use crate::postgres::views::access::ask_audit;
+use crate::postgres::{PostgresClock, Shared};
+use crate::request::{Call, CommandRequest, Commanded, Idempotency, TurnRequest, Turned};
+use crate::set_aside::{counting, guarded, the_only_one};
+use crate::stored::{json, ms};
+use crate::wakeups::fair;
+
+/// How soon to look again at due wakeups that another node has locked.
+const PAUSE: SignedDuration = SignedDuration::from_millis(5);
+/// How soon to look once more after a turn that found due wakeups: a node that had locked others of
+/// them may have failed.
+const SECOND_LOOK: SignedDuration = SignedDuration::from_secs(1);
+
+/// How many workflows with a limit are locked because one of their pending runs may begin: as many
+/// as the engine looks at in one go.
+const PENDING: usize = 128;
+
+/// A connection for transactions, and what all connections of the node share.
+pub(crate) struct Core {
+    pub(crate) link: Link,
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// The time and the rules at the beginning of a transaction.
+pub(crate) struct Opened {
+    pub(crate) moment: Moment,
+    pub(crate) rules: Arc<Rules>,
+}
+
+/// Begins a transaction. While it lasts, calendars do not change, and the node is not taken for
+/// dead.
+pub(crate) fn open(
+    link: &mut Link,
+    shared: &Shared,
+    node: NodeId,
+    moment: Moment,
+) -> Result<Opened, Failure> {
+    let hold = "SELECT pg_advisory_xact_lock_shared($1, hashtext(current_schema()))";
+    let state = concat!(
+        "SELECT ",
+        database_now!(),
+        ", (SELECT value FROM meta WHERE key = 'rules'),
+           (SELECT id FROM nodes WHERE id = $1 FOR KEY SHARE)"
+    );
+    let asked = vec![
+        Asked::new(hold, vec![param(crate::postgres::LOCK_RULES)]),
+        Asked::new(state, vec![param(node.0)]),
+    ];
+    let sent = shared.offset.read();
+    let found = link.begin(asked)?;
+    let Some(row) = found.get(1).and_then(|rows| rows.first()) else {
+        return Err(Failure::Damaged("the database does not know its own time".to_owned()));
+    };
+    shared.told_time(sent, decode::instant(row, 0)?);
+    let (version, alive): (String, Option<i64>) = (get(row, 1)?, get(row, 2)?);
+    // Tools use node 0 on a store that no node has joined.
+    if alive.is_none() && node.0 != 0 {
+        return Err(Failure::Fenced);
+    }
+    let rules = match shared.rules_of(&version) {
+        Some(rules) => rules,
+        None => {
+            let found = link.one("SELECT id, spec FROM calendars ORDER BY id", vec![])?;
+            shared.reload(version, &found)?
+        }
+    };
+    let moment = match shared.clock {
+        PostgresClock::Caller => moment,
+        PostgresClock::Database => {
+            let now = decode::instant(row, 0)?;
+            Moment::new(now, moment.awake_since.min(now))
+        }
+    };
+    Ok(Opened { moment, rules })
+}
+
+impl Core {
+    pub(crate) fn turn(&mut self, request: &TurnRequest) -> Result<Turned, Failure> {
+        let Core { link, shared } = self;
+        let mut needs = Needs::default();
+        let turned = link.transact(|link| take_turn(link, shared, request, &mut needs));
+        let turned = turned.inspect_err(|failure| shared.doubt(failure))?;
+        shared.remember_attempts(&turned.effects, &request.reports);
+        Ok(turned)
+    }
+
+    pub(crate) fn command(&mut self, request: &CommandRequest) -> Result<Commanded, Failure> {
+        let Core { link, shared } = self;
+        let mut needs = Needs::default();
+        let done = link.transact(|link| carry_out(link, shared, request, &mut needs));
+        done.inspect_err(|failure| shared.doubt(failure))
+    }
+}
+
+fn take_turn(
+    link: &mut Link,
+    shared: &Shared,
+    request: &TurnRequest,
+    needs: &mut Needs,
+) -> Result<Turned, Failure> {
+    let Opened { moment, rules } = open(link, shared, request.node, request.moment)?;
+    let mut book = PgBook::new(link, shared, needs, request.places.free);
+    let due = prefetch(&mut book, request, moment.now)?;
+    let outdated = std::mem::take(&mut book.loaded.outdated);
+    let set_aside = shared.passed_over();
+    let turn = Turn::new(&mut book, &rules, moment, request.node, request.places);
+    let setup = shared.setup.get();
+    let mut turn = turn.traced(request.traced).without(&set_aside).telling(&setup);
+    turn.expect(due.len() + request.reports.len());
+    let mut refused = 0;
+    let decided = guarded(|| {
+        // First of all: attempts whose effects were lost already occupy capacity.
+        if let Some(performed) = &request.performed {
+            turn.perform_lost(performed)?;
+        }
+        // Before due wakeups: a run that ends at an instant is settled before an occurrence at that
+        // instant is decided.
+        for report in &request.reports {
+            let settled = turn.report(report.run, report.token, report.end.clone())?;
+            refused += usize::from(settled.is_err());
+        }
+        // A calendar has changed and these schedules were not recomputed yet. Nothing may be
+        // decided by an old calendar.
+        if !outdated.is_empty() {
+            turn.recompute(&outdated)?;
+        }
+        for (_, wakeup) in &due {
+            turn.wake(*wakeup)?;
+        }
+        if let Some(key) = request.begin {
+            turn.begin_or_go_on(key)?;
+        }
+        turn.fill_places()
+    });
+    decided.map_err(|failure| failure.about(turn.deciding()))?;
+    let turned = turn.finish();
+    check_book(&mut book, &turned.writes)?;
+    let passed_over = book.loaded.passed_over;
+    let mut calls = calls(&turned.writes, &turned.effects, request.node);
+    if turned.places.look && turned.places.free == 0 && shared.may_call_look(moment.now) {
+        calls.insert(Call::Look);
+    }
+    let besides = up_to_date(&outdated).into_iter().collect();
+    let stamp = book.stamp();
+    let (writes, node, now) = (&turned.writes, request.node, moment.now);
+    let ending = Ending {
+        shared,
+        writes,
+        node,
+        now,
+        stamp,
+        before: &book.loaded.before,
+        unlocked: &book.loaded.unlocked,
+        must_not_wait: book.loaded.holds_alone(),
+    };
+    let only = the_only_one(&due, &request.reports);
+    let left = ending.end(book.link, &calls, besides);
+    let left = left.map_err(|failure| failure.about(only))?;
+    let recovered = turned.writes.recovered;
+    shared.memory.keep(stamp, node, turned.writes, &book.loaded.owned_workflows);
+    let is_full = request.limit > 0 && due.len() >= request.limit;
+    let again = if is_full {
+        // More wakeups are due.
+        moment.now.into()
+    } else if passed_over {
+        // Look again when the other nodes are done with what they have locked.
+        moment.now.checked_add(PAUSE).ok()
+    } else if left.others && !due.is_empty() {
+        // Look once more at due wakeups that other nodes had locked: they may have failed.
+        moment.now.checked_add(SECOND_LOOK).ok()
+    } else {
+        None
+    };
+    let next_wakeup = left.next_wakeup.into_iter().chain(again).min();
+    Ok(Turned {
+        effects: turned.effects,
+        notices: turned.notices,
+        spans: turned.spans,
+        claimed: due.len(),
+        refused,
+        recovered,
+        next_wakeup,
+        places: Places { look: turned.places.look || passed_over, ..turned.places },
+    })
+}
+
+/// Loads and locks what the turn will need, in three round trips, however much it is.
+fn prefetch(
+    book: &mut PgBook<'_>,
+    request: &TurnRequest,
+    now: Timestamp,
+) -> Result<Vec<(i64, Wakeup)>, Failure> {
+    let mut about = About { hearing: hear(book)?, ..About::default() };
+    let mut reported: Vec<i64> = request.reports.iter().map(|report| report.run.0).collect();
+    reported.extend(&book.needs.runs);
+    reported.sort_unstable();
+    reported.dedup();
+    let (reported, schedules) = around(book, reported)?;
+    let mut settling = Settling::new(book.shared, &schedules, &reported);
+    let mut asked = settling.ask(schedules, reported);
+    let first_due = asked.len();
+    if request.limit > 0 {
+        let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
+        asked.extend(load::ask_due(ms(now), limit, book.shared.horizon.low()));
+        let gone = "SELECT id FROM nodes WHERE lease_until < $1 AND id <> $2
+                    ORDER BY id FOR UPDATE SKIP LOCKED";
+        asked.push(Asked::new(gone, vec![param(ms(now)), param(request.node.0)]));
+        asked.push(topic_load::ask_due_handlers(ms(now), limit, book.shared.horizon.low()));
+    }
+    let may_begin = request.places.free > 0 && (request.places.look || !request.reports.is_empty());
+    let pending_at = may_begin.then_some(asked.len());
+    if may_begin {
+        asked.push(load::ask_limited_with_pending(request.places.served, PENDING));
+    }
+    // The block of keys is taken after the locks, so that the runs of a schedule have keys in the
+    // order of their occurrences.
+    asked.push(ask_block());
+    let found = book.link.ask(asked)?;
+    settling.keep(book.link, &mut book.loaded, &found)?;
+    let block = found.last().map(|rows| first(rows)).transpose()?.flatten();
+    book.take_block(block.unwrap_or_default());
+    if let Some(at) = pending_at {
+        about.pending = found[at].iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
+    }
+    if request.limit == 0 {
+        prefetch_around(book, &about)?;
+        return Ok(Vec::new());
+    }
+    let mut due = claimed(book, &found[first_due], &found[first_due + 1])?;
+    about.keep_due(&found[first_due + 3])?;
+    prefetch_around(book, &about)?;
+    due.extend(about.still_due(book, ms(now)));
+    // Wakeups of one instant are sorted by kind: a run before a schedule before a handler.
+    let mut due = fair(due, request.limit);
+    for row in &found[first_due + 2] {
+        due.push((ms(now), Wakeup::Node(NodeId(get(row, 0)?))));
+    }
+    Ok(due)
+}
+
+/// These runs and the runs that wait for their end, with the schedules of all of them. For attempts
+/// this node was given, the schedule of the occurrence is known, and no run waits for them.
+fn around(book: &mut PgBook<'_>, runs: Vec<i64>) -> Result<(Vec<i64>, Vec<i64>), Failure> {
+    let (mut schedules, unknown) = book.shared.schedules_of(&runs);
+    schedules.extend(&book.needs.schedules);
+    let mut all = runs;
+    if !unknown.is_empty() {
+        let (others, of) = load::around(book.link, unknown)?;
+        all.extend(others);
+        schedules.extend(of);
+    }
+    for ids in [&mut all, &mut schedules] {
+        ids.sort_unstable();
+        ids.dedup();
+    }
+    Ok((all, schedules))
+}
+
+/// The due wakeups of schedules and runs that are free.
+fn claimed(
+    book: &mut PgBook<'_>,
+    schedules: &[tokio_postgres::Row],
+    runs: &[tokio_postgres::Row],
+) -> Result<Vec<(i64, Wakeup)>, Failure> {
+    let ids = load::keep_schedules(book.link, &mut book.loaded, schedules)?;
+    let keys = load::keep_runs(&mut book.loaded, runs)?;
+    let keys = load::with_free_others(book.link, &mut book.loaded, keys)?;
+    let loaded = &book.loaded;
+    let wakes = |id: &ScheduleId| loaded.schedules.get(id).and_then(|schedule| schedule.wake_at());
+    let run_wakes = keys
+        .iter()
+        .filter_map(|key| Some((ms(loaded.runs.get(key)?.wake_at()?), Wakeup::Run(*key))));
+    let schedule_wakes = ids.iter().filter_map(|id| Some((ms(wakes(id)?), Wakeup::Schedule(*id))));
+    Ok(run_wakes.chain(schedule_wakes).collect())
+}
+
+/// Clears the outdated mark of schedules whose next times were recomputed.
+fn up_to_date(ids: &[ScheduleId]) -> Option<Asked> {
+    let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
+    let sql = "DELETE FROM outdated WHERE schedule = ANY($1)";
+    (!ids.is_empty()).then(|| Asked::new(sql, vec![param(ids)]))
+}
+
+/// Checks that every id could be obtained, and that every workflow that is written was locked for
+/// writing.
+fn check_book(book: &mut PgBook<'_>, writes: &Writes) -> Result<(), Failure> {
+    if let Some(failure) = book.failed.take() {
+        return Err(failure);
+    }
+    let loaded = &book.loaded;
+    let is_borrowed = |id: &i64| {
+        let id = engine::WorkflowId(*id);
+        loaded.workflows.contains_key(&id) && !loaded.owned_workflows.contains(&id)
+    };
+    let borrowed: Vec<i64> =
+        writes.workflows.iter().map(|workflow| workflow.id.0).filter(is_borrowed).collect();
+    if borrowed.is_empty() {
+        return Ok(());
+    }
+    book.needs.own.extend(borrowed);
+    Err(book.begin_anew("a workflow is changed"))
+}
+
+fn carry_out(
+    link: &mut Link,
+    shared: &Shared,
+    request: &CommandRequest,
+    needs: &mut Needs,
+) -> Result<Commanded, Failure> {
+    let Opened { moment, rules } = open(link, shared, request.node, request.moment)?;
+    if let Some(idempotency) = &request.idempotency
+        && let Some(answer) = remembered(link, idempotency)?
+    {
+        let found = link.commit(vec![ask_everything(request.node)])?;
+        let next_wakeup = Ahead::of(found.last())?.earliest()?;
+        let (effects, notices, spans) = (Vec::new(), Vec::new(), Vec::new());
+        return Ok(Commanded {
+            answer,
+            replayed: true,
+            effects,
+            notices,
+            spans,
+            next_wakeup,
+            look: false,
+        });
+    }
+    let (command, deleted) = without_broken(link, &request.command)?;
+    let mut book = PgBook::new(link, shared, needs, 0).passing_over_nothing();
+    expect(&mut book, &command)?;
+    // Runs that a command creates begin in the driver's next turn, which knows the node's capacity.
+    let places = Places { look: false, ..Places::new(0) };
+    let turn = Turn::new(&mut book, &rules, moment, request.node, places);
+    let setup = shared.setup.get();
+    let mut turn = turn.traced(request.traced).telling(&setup);
+    let answer = turn.command(command)?.map_err(Failure::Refused)?;
+    let answer = counting(answer, deleted);
+    let turned = turn.finish();
+    check_book(&mut book, &turned.writes)?;
+    let calls = calls(&turned.writes, &turned.effects, request.node);
+    let mut besides = Vec::new();
+    if let Command::Recompute(ids) = &request.command {
+        besides.extend(up_to_date(ids));
+    }
+    if let Some(idempotency) = &request.idempotency {
+        besides.push(ask_remember(idempotency, &answer, moment)?);
+    }
+    besides.extend(ask_audit(request.audit.as_ref(), Some(ms(moment.now))));
+    let (writes, node, now) = (&turned.writes, request.node, moment.now);
+    let ending = Ending {
+        shared,
+        writes,
+        node,
+        now,
+        stamp: 0,
+        before: &book.loaded.before,
+        unlocked: &book.loaded.unlocked,
+        must_not_wait: book.loaded.holds_alone(),
+    };
+    let next_wakeup = ending.end(book.link, &calls, besides)?.next_wakeup;
+    Ok(Commanded {
+        answer,
+        replayed: false,
+        effects: turned.effects,
+        notices: turned.notices,
+        spans: turned.spans,
+        next_wakeup,
+        look: turned.places.look,
+    })
+}
+
+/// Loads and locks in bulk what a command will need, where that is much.
+fn expect(book: &mut PgBook<'_>, command: &Command) -> Result<(), Failure> {
+    let mut about = About::default();
+    match command {
+        Command::CreateSchedules(new) => {
+            book.expect_schedules(new.len())?;
+            book.needs.workflows.extend(new.iter().map(|new| new.workflow.0));
+        }
+        Command::DeleteSchedules(ids) | Command::Recompute(ids) => {
+            book.needs.schedules.extend(ids.iter().map(|id| id.0));
+        }
+        Command::PublishEvents { topic, events } => {
+            book.needs.topics.insert(topic.0);
+            let ids = events.iter().map(|message| message.message_id.clone()).collect();
+            about.published = Some((*topic, ids));
+        }
+        _ => {}
+    }
+    about.hearing = hear(book)?;
+    let schedules = book.needs.schedules.iter().copied().collect();
+    let runs = book.needs.runs.iter().copied().collect();
+    load::schedules_and_runs(book.link, &mut book.loaded, schedules, runs)?;
+    prefetch_around(book, &about)
+}
+
+fn remembered(link: &mut Link, idempotency: &Idempotency) -> Result<Option<Answer>, Failure> {
+    let sql = "SELECT fingerprint, answer FROM idempotency WHERE key = $1";
+    let found = link.one(sql, vec![param(idempotency.key.clone())])?;
+    let Some(row) = found.first() else { return Ok(None) };
+    if get::<&[u8]>(row, 0)? != idempotency.fingerprint {
+        return Err(Failure::KeyReused);
+    }
+    decode::json(row, 1).map(Some)
+}
+
+/// Stores the answer under its idempotency key. If two requests use one key at the same time, the
+/// second fails, is retried, and finds the answer.
+fn ask_remember(
+    idempotency: &Idempotency,
+    answer: &Answer,
+    moment: Moment,
+) -> Result<Asked, Failure> {
+    let sql = "INSERT INTO idempotency (key, fingerprint, answer, created_at)
+               VALUES ($1, $2, $3, $4)";
+    let params = vec![
+        param(idempotency.key.clone()),
+        param(idempotency.fingerprint.to_vec()),
+        param(json(answer)?),
+        param(ms(moment.now)),
+    ];
+    Ok(Asked::new(sql, params))
+}

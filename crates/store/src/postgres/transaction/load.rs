@@ -1,0 +1,547 @@
+//! The queries by which a transaction loads and locks rows in bulk.
+
+use engine::schedule::Override;
+use engine::turn::Wakeup;
+use engine::{RunKey, ScheduleId, WorkflowId};
+use tokio_postgres::Row;
+
+use crate::failure::Failure;
+use crate::postgres::connections::transaction_connection::{Asked, Link, param};
+use crate::postgres::rows::columns::{of_run, of_schedule, of_workflow};
+use crate::postgres::rows::decode;
+use crate::postgres::rows::decode::get;
+use crate::postgres::transaction::reader::Loaded;
+
+/// Selects schedules, and whether the two rows of each have the same version.
+macro_rules! schedule_columns {
+    () => {
+        concat!(
+            "SELECT ",
+            of_schedule!(),
+            ", s.version = p.version FROM progress p JOIN schedules s ON s.id = p.id "
+        )
+    };
+}
+
+macro_rules! run_columns {
+    () => {
+        concat!("SELECT ", of_run!(), " ")
+    };
+}
+
+macro_rules! workflow_columns {
+    () => {
+        concat!("SELECT ", of_workflow!(), " FROM workflows w ")
+    };
+}
+
+/// Locks schedules, and returns the stamps that show whether they were written since.
+pub(crate) const LOCK_SCHEDULES: &str =
+    "SELECT id, stamp FROM progress WHERE id = ANY($1) ORDER BY id FOR UPDATE";
+pub(crate) const LOCK_RUNS: &str =
+    "SELECT key, stamp FROM open_runs WHERE key = ANY($1) ORDER BY key FOR UPDATE";
+/// Reads runs that are locked already.
+pub(crate) const LOCKED_RUNS: &str =
+    concat!(run_columns!(), "FROM open_runs r WHERE r.key = ANY($1)");
+const SCHEDULES: &str =
+    concat!(schedule_columns!(), "WHERE p.id = ANY($1) ORDER BY p.id FOR UPDATE OF p");
+/// Run in a statement of its own after the lock, so that it sees what was committed while the lock
+/// was waited for.
+pub(crate) const SCHEDULES_AGAIN: &str = concat!(schedule_columns!(), "WHERE p.id = ANY($1)");
+/// Skips rows that other nodes have locked before it joins their declarations.
+const DUE_SCHEDULES: &str = concat!(
+    "WITH due AS MATERIALIZED (SELECT * FROM progress WHERE wake_at <= $1 AND wake_at >= $3
+       ORDER BY wake_at, id LIMIT $2 FOR UPDATE SKIP LOCKED)
+     SELECT ",
+    of_schedule!(),
+    ", s.version = p.version FROM due p JOIN schedules s ON s.id = p.id"
+);
+const FREE_SCHEDULES: &str =
+    concat!(schedule_columns!(), "WHERE p.id = ANY($1) ORDER BY p.id FOR UPDATE OF p SKIP LOCKED");
+const RUNS: &str =
+    concat!(run_columns!(), "FROM open_runs r WHERE r.key = ANY($1) ORDER BY r.key FOR UPDATE");
+const DUE_RUNS: &str = concat!(
+    run_columns!(),
+    "FROM open_runs r WHERE r.wake_at <= $1 AND r.wake_at >= $3 ORDER BY r.wake_at LIMIT $2
+     FOR UPDATE SKIP LOCKED"
+);
+const FREE_RUNS: &str = concat!(
+    run_columns!(),
+    "FROM open_runs r WHERE r.key = ANY($1) ORDER BY r.key FOR UPDATE SKIP LOCKED"
+);
+const ENDED_RUNS: &str = concat!(run_columns!(), "FROM ended_runs r WHERE r.key = ANY($1)");
+/// These runs, the runs that wait for their end, and so on upwards: the end of one lets the next go
+/// on.
+const WAITING_FOR: &str = "WITH RECURSIVE up AS (
+       SELECT key, schedule, parent, parent_token FROM open_runs WHERE key = ANY($1)
+       UNION ALL
+       SELECT o.key, o.schedule, o.parent, o.parent_token FROM up
+       CROSS JOIN LATERAL (SELECT key, schedule, parent, parent_token FROM open_runs
+         WHERE key = up.parent OFFSET 0) o
+       WHERE up.parent_token IS NOT NULL)
+     SELECT key, schedule FROM up";
+/// Workflows without a limit. A shared lock lets several nodes decide their runs at the same time,
+/// while no transaction changes the workflow.
+macro_rules! unlimited {
+    ($how:literal) => {
+        concat!(
+            workflow_columns!(),
+            "WHERE w.id = ANY($1) AND w.concurrency IS NULL
+               AND NOT EXISTS (SELECT 1 FROM handlers h WHERE h.workflow = w.id)
+             ORDER BY w.id FOR ",
+            $how
+        )
+    };
+}
+
+/// Workflows with a limit or with handlers. An exclusive lock makes nodes take turns, because
+/// active runs are counted and handlers run one at a time.
+macro_rules! limited {
+    ($how:literal) => {
+        concat!(
+            workflow_columns!(),
+            "WHERE w.id = ANY($1) AND (w.concurrency IS NOT NULL
+               OR EXISTS (SELECT 1 FROM handlers h WHERE h.workflow = w.id))
+             ORDER BY w.id FOR UPDATE OF w",
+            $how
+        )
+    };
+}
+
+const UNLIMITED: &str = unlimited!("SHARE OF w");
+const OWN_UNLIMITED: &str = unlimited!("UPDATE OF w");
+const LIMITED: &str = limited!("");
+const FREE_UNLIMITED: &str = unlimited!("SHARE OF w SKIP LOCKED");
+const FREE_LIMITED: &str = limited!(" SKIP LOCKED");
+const OWN_WORKFLOWS: &str =
+    concat!(workflow_columns!(), "WHERE w.id = ANY($1) ORDER BY w.id FOR UPDATE");
+const FREE_OWN_WORKFLOWS: &str =
+    concat!(workflow_columns!(), "WHERE w.id = ANY($1) ORDER BY w.id FOR UPDATE SKIP LOCKED");
+const OVERRIDES: &str = "SELECT schedule, nominal, action, by FROM overrides
+     WHERE schedule = ANY($1) ORDER BY schedule, nominal";
+/// Workflows with pending runs, from one to the next by the index, so that many runs cost no more.
+/// Workflows at their limit are left out, unless a handler's run is pending: whoever ends one of
+/// their runs begins the next. Nobody waits for their locks, so they stay free for the transactions
+/// that end their runs.
+macro_rules! with_pending {
+    ($which:literal) => {
+        concat!(
+            "WITH RECURSIVE w AS (
+               (SELECT workflow FROM open_runs WHERE status = 0 AND workflow > $1
+                ORDER BY workflow LIMIT 1)
+               UNION ALL
+               SELECT (SELECT o.workflow FROM open_runs o
+                       WHERE o.status = 0 AND o.workflow > w.workflow ORDER BY o.workflow LIMIT 1)
+               FROM w WHERE w.workflow IS NOT NULL)
+             SELECT w.workflow FROM w JOIN LATERAL (SELECT id, concurrency, active,
+                 EXISTS (SELECT 1 FROM open_runs h WHERE h.workflow = x.id AND h.status = 0
+                   AND h.handler IS NOT NULL) AS handles
+               FROM workflows x WHERE x.id = w.workflow OFFSET 0) x ON true
+             WHERE ",
+            $which,
+            " LIMIT $2"
+        )
+    };
+}
+
+/// Those in which a run may begin, and the workflows in `$3` in any case.
+pub(crate) const WITH_PENDING: &str = with_pending!(
+    "x.concurrency IS NULL OR x.active < x.concurrency OR x.handles OR x.id = ANY($3)"
+);
+/// Only those with a limit or a handler's run, which need an exclusive lock.
+const LIMITED_WITH_PENDING: &str = with_pending!("x.active < x.concurrency OR x.handles");
+const PENDING: &str = "SELECT c.workflow, c.key FROM unnest($1::bigint[]) AS w (id)
+     CROSS JOIN LATERAL (SELECT o.workflow, o.key FROM open_runs o
+       WHERE o.status = 0 AND o.workflow = w.id AND o.key + 0 > $2 ORDER BY o.key + 0 LIMIT $3) c
+     ORDER BY c.workflow, c.key";
+
+/// The queries that claim due schedules and runs that are free.
+pub(crate) fn ask_due(now: i64, limit: i64, low: i64) -> [Asked; 2] {
+    [
+        Asked::new(DUE_SCHEDULES, vec![param(now), param(limit), param(low)]),
+        Asked::new(DUE_RUNS, vec![param(now), param(limit), param(low)]),
+    ]
+}
+
+/// The query for workflows that have pending runs and must be locked exclusively before one can
+/// begin.
+pub(crate) fn ask_limited_with_pending(after: Option<WorkflowId>, limit: usize) -> Asked {
+    let after = after.map_or(i64::MIN, |workflow| workflow.0);
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    Asked::new(LIMITED_WITH_PENDING, vec![param(after), param(limit)])
+}
+
+pub(crate) fn ask_schedules(ids: Vec<i64>) -> Asked {
+    Asked::new(SCHEDULES, vec![param(ids)])
+}
+
+pub(crate) fn ask_runs(keys: Vec<i64>) -> Asked {
+    Asked::new(RUNS, vec![param(keys)])
+}
+
+/// The keys of these runs and of those that wait for their end, and the schedules of all of them.
+pub(crate) fn around(link: &mut Link, keys: Vec<i64>) -> Result<(Vec<i64>, Vec<i64>), Failure> {
+    let (mut runs, mut schedules) = (keys.clone(), Vec::new());
+    for row in &link.one(WAITING_FOR, vec![param(keys)])? {
+        runs.push(get(row, 0)?);
+        schedules.extend(get::<Option<i64>>(row, 1)?);
+    }
+    for ids in [&mut runs, &mut schedules] {
+        ids.sort_unstable();
+        ids.dedup();
+    }
+    Ok((runs, schedules))
+}
+
+/// Keeps schedules that were read with their lock; a schedule whose declaration was read too early
+/// is read again. Returns their ids in the order of the rows.
+pub(crate) fn keep_schedules(
+    link: &mut Link,
+    loaded: &mut Loaded,
+    found: &[Row],
+) -> Result<Vec<ScheduleId>, Failure> {
+    let mut ids = Vec::with_capacity(found.len());
+    let mut again = Vec::new();
+    for row in found {
+        let id = ScheduleId(get(row, 0)?);
+        ids.push(id);
+        loaded.locked.insert(id);
+        match get(row, decode::SCHEDULE_COLUMNS)? {
+            true => {
+                let Some(schedule) =
+                    loaded.readable(Wakeup::Schedule(id), decode::schedule(row))?
+                else {
+                    ids.pop();
+                    continue;
+                };
+                loaded.schedules.insert(id, Box::new(schedule));
+            }
+            false => again.push(id.0),
+        }
+    }
+    if !again.is_empty() {
+        for row in &link.one(SCHEDULES_AGAIN, vec![param(again)])? {
+            let what = Wakeup::Schedule(ScheduleId(get(row, 0)?));
+            if let Some(schedule) = loaded.readable(what, decode::schedule(row))? {
+                loaded.schedules.insert(schedule.id, Box::new(schedule));
+            }
+        }
+    }
+    Ok(ids)
+}
+
+pub(crate) fn keep_runs(loaded: &mut Loaded, found: &[Row]) -> Result<Vec<RunKey>, Failure> {
+    let mut keys = Vec::with_capacity(found.len());
+    for row in found {
+        let key = RunKey(get(row, 0)?);
+        match loaded.readable(Wakeup::Run(key), decode::run(row)) {
+            Ok(None) => continue,
+            Ok(Some(run)) => drop(loaded.runs.insert(key, Box::new(run))),
+            // Reported only if the run itself is needed: it may have been loaded as a relative of
+            // another run.
+            Err(Failure::Undecidable { why, .. }) => drop(loaded.unreadable.insert(key, why)),
+            Err(failure) => return Err(failure),
+        }
+        loaded.locked_runs.insert(key);
+        keys.push(key);
+    }
+    Ok(keys)
+}
+
+/// Loads and locks schedules; waits for the locks.
+pub(crate) fn schedules(
+    link: &mut Link,
+    loaded: &mut Loaded,
+    ids: Vec<i64>,
+) -> Result<(), Failure> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let found = link.ask(vec![ask_schedules(ids)])?.pop().unwrap_or_default();
+    keep_schedules(link, loaded, &found).map(drop)
+}
+
+/// Loads and locks the free ones of these schedules. Returns the ids of those that another
+/// transaction holds.
+pub(crate) fn free_schedules(
+    link: &mut Link,
+    loaded: &mut Loaded,
+    ids: Vec<i64>,
+) -> Result<Vec<i64>, Failure> {
+    let found = link.one(FREE_SCHEDULES, vec![param(ids.clone())])?;
+    keep_schedules(link, loaded, &found)?;
+    let taken: Vec<i64> =
+        ids.into_iter().filter(|id| !loaded.locked.contains(&ScheduleId(*id))).collect();
+    if taken.is_empty() {
+        return Ok(taken);
+    }
+    // A schedule that is gone has no lock that another transaction could hold.
+    let sql = "SELECT id FROM progress WHERE id = ANY($1)";
+    link.one(sql, vec![param(taken)])?.iter().map(|row| get(row, 0)).collect()
+}
+
+/// Loads and locks runs, with the runs that wait for their end, and before them their schedules;
+/// waits for the locks. Ended runs need no lock.
+pub(crate) fn runs(link: &mut Link, loaded: &mut Loaded, keys: Vec<i64>) -> Result<(), Failure> {
+    schedules_and_runs(link, loaded, Vec::new(), keys)
+}
+
+/// As [`runs`], with other schedules besides.
+pub(crate) fn schedules_and_runs(
+    link: &mut Link,
+    loaded: &mut Loaded,
+    besides: Vec<i64>,
+    keys: Vec<i64>,
+) -> Result<(), Failure> {
+    if keys.is_empty() {
+        return schedules(link, loaded, besides);
+    }
+    let (all, mut of) = around(link, keys.clone())?;
+    of.extend(besides);
+    of.sort_unstable();
+    of.dedup();
+    let unlocked: Vec<i64> =
+        of.into_iter().filter(|id| !loaded.locked.contains(&ScheduleId(*id))).collect();
+    schedules(link, loaded, unlocked)?;
+    let unlocked: Vec<i64> =
+        all.into_iter().filter(|key| !loaded.locked_runs.contains(&RunKey(*key))).collect();
+    let found = link.ask(vec![ask_runs(unlocked)])?.pop().unwrap_or_default();
+    keep_runs(loaded, &found)?;
+    let ended: Vec<i64> = keys.into_iter().filter(|key| !loaded.has_run(RunKey(*key))).collect();
+    if ended.is_empty() { Ok(()) } else { ended_runs(link, loaded, ended) }
+}
+
+/// Loads ended runs: nobody changes them any more.
+pub(crate) fn ended_runs(
+    link: &mut Link,
+    loaded: &mut Loaded,
+    keys: Vec<i64>,
+) -> Result<(), Failure> {
+    for row in &link.one(ENDED_RUNS, vec![param(keys)])? {
+        let what = Wakeup::Run(RunKey(get(row, 0)?));
+        if let Some(run) = loaded.readable(what, decode::run(row))? {
+            loaded.runs.insert(run.key, Box::new(run));
+        }
+    }
+    Ok(())
+}
+
+/// Loads and locks those of these runs, with their schedules, that no other node holds.
+pub(crate) fn free_runs(
+    link: &mut Link,
+    loaded: &mut Loaded,
+    keys: Vec<i64>,
+) -> Result<Vec<RunKey>, Failure> {
+    let (ours, others): (Vec<i64>, Vec<i64>) =
+        keys.iter().partition(|key| loaded.locked_runs.contains(&RunKey(**key)));
+    let mut free: Vec<RunKey> = ours.into_iter().map(RunKey).collect();
+    if !others.is_empty() {
+        let found = link.one(FREE_RUNS, vec![param(others.clone())])?;
+        loaded.passed_over |= found.len() < others.len();
+        let found = keep_runs(loaded, &found)?;
+        free.extend(with_free_others(link, loaded, found)?);
+    }
+    free.sort_unstable();
+    Ok(free)
+}
+
+/// Those of these locked runs for which everything their end may change is free: their schedules,
+/// and the runs that wait for them. The others are passed over.
+pub(crate) fn with_free_others(
+    link: &mut Link,
+    loaded: &mut Loaded,
+    keys: Vec<RunKey>,
+) -> Result<Vec<RunKey>, Failure> {
+    let keys = with_free_schedules(link, loaded, keys)?;
+    let waits = |loaded: &Loaded, key: &RunKey| {
+        let parent = loaded.runs.get(key)?.parent?;
+        parent.token.map(|_| parent.run)
+    };
+    let mut wanted: Vec<i64> = keys
+        .iter()
+        .filter_map(|key| waits(loaded, key))
+        .filter(|parent| !loaded.locked_runs.contains(parent))
+        .map(|parent| parent.0)
+        .collect();
+    if wanted.is_empty() {
+        return Ok(keys);
+    }
+    wanted.sort_unstable();
+    wanted.dedup();
+    let found = link.one(FREE_RUNS, vec![param(wanted.clone())])?;
+    let found = keep_runs(loaded, &found)?;
+    let free = with_free_schedules(link, loaded, found)?;
+    if free.len() == wanted.len() {
+        return Ok(keys);
+    }
+    // A run that has ended has no lock that another transaction could hold.
+    let sql = "SELECT key FROM open_runs WHERE key = ANY($1)";
+    let there = link.one(sql, vec![param(wanted)])?;
+    let there: Vec<i64> = there.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
+    let is_taken = |parent: RunKey| there.contains(&parent.0) && !free.contains(&parent);
+    let (taken, keys): (Vec<RunKey>, Vec<RunKey>) =
+        keys.into_iter().partition(|key| waits(loaded, key).is_some_and(is_taken));
+    loaded.passed_over |= !taken.is_empty();
+    Ok(keys)
+}
+
+/// Those of these locked runs whose schedules are free as well. The others are passed over.
+fn with_free_schedules(
+    link: &mut Link,
+    loaded: &mut Loaded,
+    keys: Vec<RunKey>,
+) -> Result<Vec<RunKey>, Failure> {
+    let schedule_of =
+        |loaded: &Loaded, key: &RunKey| loaded.runs.get(key).and_then(|run| run.schedule);
+    let mut wanted: Vec<i64> = keys
+        .iter()
+        .filter_map(|key| schedule_of(loaded, key))
+        .filter(|id| !loaded.locked.contains(id))
+        .map(|id| id.0)
+        .collect();
+    wanted.sort_unstable();
+    wanted.dedup();
+    if wanted.is_empty() {
+        return Ok(keys);
+    }
+    let taken = free_schedules(link, loaded, wanted)?;
+    loaded.passed_over |= !taken.is_empty();
+    let is_free = |key: &RunKey| schedule_of(loaded, key).is_none_or(|id| !taken.contains(&id.0));
+    Ok(keys.into_iter().filter(is_free).collect())
+}
+
+/// The oldest pending runs of each workflow that no other node holds.
+pub(crate) fn pending(
+    link: &mut Link,
+    loaded: &mut Loaded,
+    workflows: Vec<i64>,
+    after: i64,
+    each: usize,
+) -> Result<(), Failure> {
+    let limit = i64::try_from(each).unwrap_or(i64::MAX);
+    let params = vec![param(workflows.clone()), param(after), param(limit)];
+    let found = link.one(PENDING, params)?;
+    let mut of = std::collections::HashMap::new();
+    let mut counts = std::collections::HashMap::new();
+    for row in &found {
+        let (workflow, key) = (WorkflowId(get(row, 0)?), RunKey(get(row, 1)?));
+        of.insert(key, workflow);
+        *counts.entry(workflow).or_insert(0_usize) += 1;
+    }
+    for workflow in workflows.into_iter().map(WorkflowId) {
+        let more = counts.get(&workflow).copied().unwrap_or(0) >= each;
+        loaded.pending.entry(workflow).or_default().1 = more;
+    }
+    let free = free_runs(link, loaded, of.keys().map(|key| key.0).collect())?;
+    for key in free {
+        if let Some(workflow) = of.get(&key) {
+            loaded.pending.entry(*workflow).or_default().0.push_back(key);
+        }
+    }
+    Ok(())
+}
+
+/// The queries for workflows. If one without a limit will be changed, all of those are locked
+/// exclusively in one statement, so that they are locked by id.
+pub(crate) fn ask_workflows(ids: Vec<i64>, is_alone: bool) -> [Asked; 2] {
+    let unlimited = if is_alone { OWN_UNLIMITED } else { UNLIMITED };
+    [Asked::new(unlimited, vec![param(ids.clone())]), Asked::new(LIMITED, vec![param(ids)])]
+}
+
+pub(crate) fn keep_workflows(
+    loaded: &mut Loaded,
+    unlimited: &[Row],
+    owned: &[Row],
+) -> Result<(), Failure> {
+    for row in unlimited {
+        let workflow = decode::workflow(row)?;
+        loaded.workflows.insert(workflow.id, workflow);
+    }
+    for row in owned {
+        let workflow = decode::workflow(row)?;
+        loaded.owned_workflows.insert(workflow.id);
+        loaded.workflows.insert(workflow.id, workflow);
+    }
+    Ok(())
+}
+
+pub(crate) fn workflows(
+    link: &mut Link,
+    loaded: &mut Loaded,
+    ids: Vec<i64>,
+) -> Result<(), Failure> {
+    let wanted = ids.len();
+    let mut found = link.ask(ask_workflows(ids.clone(), false).into())?;
+    let (limited, unlimited) = (found.pop().unwrap_or_default(), found.pop().unwrap_or_default());
+    keep_workflows(loaded, &unlimited, &limited)?;
+    if unlimited.len() + limited.len() < wanted {
+        // A workflow gained or lost its limit between the two statements, so neither returned it.
+        own_workflows(link, loaded, ids)?;
+    }
+    Ok(())
+}
+
+/// Loads and locks workflows whose rows will be changed.
+pub(crate) fn own_workflows(
+    link: &mut Link,
+    loaded: &mut Loaded,
+    ids: Vec<i64>,
+) -> Result<(), Failure> {
+    let found = link.one(OWN_WORKFLOWS, vec![param(ids)])?;
+    keep_workflows(loaded, &[], &found)
+}
+
+/// Loads and locks the free ones of these workflows.
+pub(crate) fn free_workflows(
+    link: &mut Link,
+    loaded: &mut Loaded,
+    ids: Vec<i64>,
+) -> Result<(), Failure> {
+    let found = link.ask(vec![
+        Asked::new(FREE_UNLIMITED, vec![param(ids.clone())]),
+        Asked::new(FREE_LIMITED, vec![param(ids)]),
+    ])?;
+    keep_workflows(loaded, &found[0], &found[1])
+}
+
+/// As [`free_workflows`], for workflows whose rows will be changed.
+pub(crate) fn free_own_workflows(
+    link: &mut Link,
+    loaded: &mut Loaded,
+    ids: Vec<i64>,
+) -> Result<(), Failure> {
+    let found = link.one(FREE_OWN_WORKFLOWS, vec![param(ids)])?;
+    keep_workflows(loaded, &[], &found)
+}
+
+pub(crate) fn ask_overrides(ids: Vec<i64>) -> Asked {
+    Asked::new(OVERRIDES, vec![param(ids)])
+}
+
+pub(crate) fn keep_overrides(
+    loaded: &mut Loaded,
+    ids: &[i64],
+    found: &[Row],
+) -> Result<(), Failure> {
+    for id in ids {
+        loaded.overrides.entry(ScheduleId(*id)).or_default().clear();
+    }
+    for row in found {
+        let over = Override {
+            nominal: decode::instant(row, 1)?,
+            action: decode::json(row, 2)?,
+            by: get(row, 3)?,
+        };
+        loaded.overrides.entry(ScheduleId(get(row, 0)?)).or_default().push(over);
+    }
+    Ok(())
+}
+
+pub(crate) fn overrides(
+    link: &mut Link,
+    loaded: &mut Loaded,
+    ids: Vec<i64>,
+) -> Result<(), Failure> {
+    let found = link.ask(vec![ask_overrides(ids.clone())])?.pop().unwrap_or_default();
+    keep_overrides(loaded, &ids, &found)
+}

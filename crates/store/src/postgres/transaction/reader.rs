@@ -1,0 +1,592 @@
+//! The engine's lookups inside a PostgreSQL transaction: rows that were loaded and locked
+//! beforehand, and other rows on demand.
+//!
+//! Locks are waited for in one order, which `lock_order.rs` keeps. A run is locked after its
+//! schedule, and together with the runs that wait for its end. A workflow's lock covers its
+//! handlers, and a topic's lock covers its events; subscribers of a topic are locked before it.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::handlers::Handler;
+use engine::incidents::Incident;
+use engine::run::{Item, Part, Run, StepRecord};
+use engine::schedule::{Override, Schedule};
+use engine::topics::{Event, Fate, Subscriber, Topic};
+use engine::turn::{Book, ById, Wakeup, Workflow};
+use engine::{
+    EventKey, HandlerId, IncidentKey, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId,
+};
+use jiff::Timestamp;
+use language::definition::Definition;
+use tokio_postgres::Row;
+
+use crate::failure::Failure;
+use crate::machine_clock::Reading;
+use crate::postgres::Shared;
+use crate::postgres::connections::transaction_connection::{Asked, Link, param};
+use crate::postgres::rows::columns::of_step;
+use crate::postgres::rows::decode;
+use crate::postgres::transaction::apply_progress::Was;
+use crate::postgres::transaction::claims;
+use crate::postgres::transaction::last_steps::{self, LAST_STEPS};
+use crate::postgres::transaction::load;
+use crate::postgres::transaction::lock_retry::Needs;
+use crate::postgres::transaction::topic_load::LoadedTopics;
+use crate::set_aside::if_readable;
+use crate::stored::ms;
+
+/// How many keys of runs, or of events, are taken from their sequence at a time.
+pub(crate) const KEYS: i64 = 4_096;
+
+/// The rows that were loaded.
+#[derive(Default)]
+pub(crate) struct Loaded {
+    pub(crate) schedules: ById<ScheduleId, Box<Schedule>>,
+    /// Each schedule the engine was given, as it was loaded.
+    pub(crate) before: ById<ScheduleId, Was>,
+    pub(crate) runs: ById<RunKey, Box<Run>>,
+    /// Runs that cannot be read, and why.
+    pub(crate) unreadable: ById<RunKey, String>,
+    pub(crate) workflows: ById<WorkflowId, Workflow>,
+    pub(crate) overrides: ById<ScheduleId, Vec<Override>>,
+    /// Workflows whose row this transaction has locked and may change.
+    pub(crate) owned_workflows: HashSet<WorkflowId>,
+    /// Schedules that this transaction has locked.
+    pub(crate) locked: HashSet<ScheduleId>,
+    /// Runs that this transaction has locked, or whose schedule it has locked: no other transaction
+    /// decides them.
+    pub(crate) locked_runs: HashSet<RunKey>,
+    /// The runs of which only the schedule is locked: runs this node wrote itself, with the stamp
+    /// each row must still carry.
+    pub(crate) unlocked: ById<RunKey, i64>,
+    /// Pending runs that are locked and may begin, by workflow and oldest first; and whether there
+    /// may be more.
+    pub(crate) pending: ById<WorkflowId, (VecDeque<RunKey>, bool)>,
+    /// Records of the parts of a step.
+    pub(crate) steps: ById<(RunKey, u32), Vec<StepRecord>>,
+    /// Loaded schedules whose next time may come from an older calendar.
+    pub(crate) outdated: Vec<ScheduleId>,
+    /// Something was locked by another node and was passed over.
+    pub(crate) passed_over: bool,
+    pub(crate) topics: LoadedTopics,
+    /// Set-aside schedules, runs and handlers: skipped if they cannot be read.
+    set_aside: Arc<HashSet<Wakeup>>,
+}
+
+impl Loaded {
+    /// Whether the run's row was found, readable or not.
+    pub(crate) fn has_run(&self, key: RunKey) -> bool {
+        self.runs.contains_key(&key) || self.unreadable.contains_key(&key)
+    }
+
+    /// Drops the handlers of workflows that are not locked exclusively. Such a workflow had no
+    /// handlers when it was loaded, so these were read without the lock that covers them.
+    pub(crate) fn forget_others_handlers(&mut self, workflows: &[i64]) {
+        for id in workflows.iter().copied().map(WorkflowId) {
+            if !self.owned_workflows.contains(&id) {
+                let known = self.topics.handlers_of.remove(&id).unwrap_or_default();
+                known.iter().for_each(|handler| drop(self.topics.handlers.remove(handler)));
+            }
+        }
+    }
+}
+
+impl Loaded {
+    /// What was read; `None` if it cannot be read and is set aside already.
+    pub(crate) fn readable<T>(
+        &self,
+        what: Wakeup,
+        read: Result<T, Failure>,
+    ) -> Result<Option<T>, Failure> {
+        match read {
+            Ok(read) => Ok(Some(read)),
+            Err(_) if self.set_aside.contains(&what) => Ok(None),
+            Err(failure) => Err(failure.about(Some(what))),
+        }
+    }
+
+    /// Hands a loaded schedule to the engine to change.
+    fn give(&mut self, id: ScheduleId) -> Option<Box<Schedule>> {
+        let schedule = self.schedules.remove(&id)?;
+        self.before.insert(id, Was::of(&schedule));
+        Some(schedule)
+    }
+}
+
+/// A turn that reads more than was loaded at first must end after this time: chains of events are
+/// read link by link, and other transactions wait meanwhile.
+const LONG_TURN: Duration = Duration::from_secs(1);
+
+/// The engine's lookups in one transaction.
+pub(crate) struct PgBook<'a> {
+    pub(crate) link: &'a mut Link,
+    pub(crate) shared: &'a Shared,
+    pub(crate) needs: &'a mut Needs,
+    pub(crate) loaded: Loaded,
+    /// How many pending runs are worth loading: the node's free capacity.
+    pub(crate) places: usize,
+    run_keys: std::ops::Range<i64>,
+    stamp: i64,
+    schedule_ids: Vec<i64>,
+    workflow_ids: Vec<i64>,
+    event_keys: std::ops::Range<i64>,
+    /// Why an id could not be obtained. If it is set, nothing may be written.
+    pub(crate) failed: Option<Failure>,
+    /// The machine's clocks when the transaction began, if the store was given any.
+    began: Option<Reading>,
+}
+
+impl<'a> PgBook<'a> {
+    pub(crate) fn new(
+        link: &'a mut Link,
+        shared: &'a Shared,
+        needs: &'a mut Needs,
+        places: usize,
+    ) -> PgBook<'a> {
+        let set_aside = shared.passed_over();
+        let mut topics = LoadedTopics::default();
+        topics.set_aside = set_aside.clone();
+        PgBook {
+            link,
+            shared,
+            needs,
+            loaded: Loaded { topics, set_aside, ..Loaded::default() },
+            places,
+            run_keys: 0..0,
+            stamp: 0,
+            schedule_ids: Vec::new(),
+            workflow_ids: Vec::new(),
+            event_keys: 0..0,
+            failed: None,
+            began: shared.offset.read(),
+        }
+    }
+
+    /// Makes an unreadable row a failure even if it is set aside: a caller asked for it explicitly.
+    pub(crate) fn passing_over_nothing(mut self) -> PgBook<'a> {
+        self.loaded.set_aside = Arc::default();
+        self.loaded.topics.set_aside = Arc::default();
+        self
+    }
+
+    /// Uses this block of run keys, which came from the sequence.
+    pub(crate) fn take_block(&mut self, block: i64) {
+        self.stamp = block;
+        self.run_keys = block * KEYS..(block + 1) * KEYS;
+    }
+
+    /// The stamp of this transaction: unique once a block of run keys was taken.
+    pub(crate) fn stamp(&self) -> i64 {
+        self.stamp
+    }
+
+    /// Uses this block of event keys.
+    pub(crate) fn take_event_block(&mut self, block: i64) {
+        self.event_keys = block * KEYS..(block + 1) * KEYS;
+    }
+
+    /// Reserves ids for this many new schedules.
+    pub(crate) fn expect_schedules(&mut self, count: usize) -> Result<(), Failure> {
+        self.schedule_ids = self.ids(SCHEDULE_IDS, count)?;
+        Ok(())
+    }
+
+    fn ids(&mut self, sql: &'static str, count: usize) -> Result<Vec<i64>, Failure> {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        let rows = self.link.one(sql, vec![param(count)])?;
+        let mut ids: Vec<i64> =
+            rows.iter().map(|row| decode::get(row, 0)).collect::<Result<_, _>>()?;
+        ids.sort_unstable_by(|a, b| b.cmp(a));
+        Ok(ids)
+    }
+
+    fn id(&mut self, sql: &'static str) -> i64 {
+        match self.ids(sql, 1) {
+            Ok(ids) => ids.first().copied().unwrap_or(0),
+            Err(failure) => {
+                self.failed = Some(failure);
+                0
+            }
+        }
+    }
+
+    pub(crate) fn keys(
+        &mut self,
+        sql: &'static str,
+        params: Vec<crate::postgres::connections::transaction_connection::Param>,
+    ) -> Result<Vec<i64>, Failure> {
+        self.link.one(sql, params)?.iter().map(|row| decode::get(row, 0)).collect()
+    }
+}
+
+const SCHEDULE_IDS: &str = "SELECT nextval('schedule_ids') FROM generate_series(1, $1::bigint)";
+const WORKFLOW_IDS: &str = "SELECT nextval('workflow_ids') FROM generate_series(1, $1::bigint)";
+const TOPIC_IDS: &str = "SELECT nextval('topic_ids') FROM generate_series(1, $1::bigint)";
+const HANDLER_IDS: &str = "SELECT nextval('handler_ids') FROM generate_series(1, $1::bigint)";
+const INCIDENT_KEYS: &str = "SELECT nextval('incident_keys') FROM generate_series(1, $1::bigint)";
+const EVENT_BLOCK: &str = "SELECT nextval('event_blocks') FROM generate_series(1, $1::bigint)";
+const RUN_BLOCK: &str = "SELECT nextval('run_blocks') FROM generate_series(1, $1::bigint)";
+
+const STEP: &str =
+    concat!("SELECT ", of_step!(), " FROM steps WHERE run = $1 AND step = $2 ORDER BY item");
+const STEPS: &str =
+    concat!("SELECT ", of_step!(), " FROM steps WHERE run = $1 ORDER BY step, item");
+
+impl Book for PgBook<'_> {
+    type Error = Failure;
+
+    fn schedule(&mut self, id: ScheduleId) -> Result<Option<Box<Schedule>>, Failure> {
+        if !self.loaded.schedules.contains_key(&id) {
+            self.take_schedules(vec![id.0])?;
+        }
+        Ok(self.loaded.give(id))
+    }
+
+    fn overrides(&mut self, id: ScheduleId) -> Result<Vec<Override>, Failure> {
+        if !self.loaded.overrides.contains_key(&id) {
+            load::overrides(self.link, &mut self.loaded, vec![id.0])?;
+        }
+        Ok(self.loaded.overrides.get(&id).cloned().unwrap_or_default())
+    }
+
+    fn triggered_schedules(&mut self, id: WorkflowId) -> Result<Vec<Box<Schedule>>, Failure> {
+        let sql =
+            "SELECT id FROM schedules WHERE workflow = $1 AND trigger IS NOT NULL ORDER BY id";
+        let ids = self.keys(sql, vec![param(id.0)])?;
+        self.take_schedules(ids.clone())?;
+        let found = |id: i64| self.loaded.give(ScheduleId(id));
+        Ok(ids.into_iter().filter_map(found).filter(|found| found.trigger.is_some()).collect())
+    }
+
+    fn schedules_of(&mut self, id: WorkflowId) -> Result<Vec<ScheduleId>, Failure> {
+        let sql = "SELECT id FROM schedules WHERE workflow = $1 ORDER BY id";
+        let ids = self.keys(sql, vec![param(id.0)])?;
+        self.take_schedules(ids.clone())?;
+        Ok(ids.into_iter().map(ScheduleId).collect())
+    }
+
+    fn workflow(&mut self, id: WorkflowId) -> Result<Option<Workflow>, Failure> {
+        self.locked_workflow(id)
+    }
+
+    fn workflow_named(&mut self, name: &str) -> Result<Option<WorkflowId>, Failure> {
+        let sql = "SELECT id FROM workflows WHERE name = $1";
+        let ids = self.keys(sql, vec![param(name.to_owned())])?;
+        Ok(ids.first().copied().map(WorkflowId))
+    }
+
+    fn definition(
+        &mut self,
+        id: WorkflowId,
+        revision: u32,
+    ) -> Result<Option<Arc<Definition>>, Failure> {
+        if let Some(known) = self.shared.definition(id, revision) {
+            return Ok(Some(known));
+        }
+        let sql = "SELECT definition FROM revisions WHERE workflow = $1 AND revision = $2";
+        let rows = self.link.one(sql, vec![param(id.0), param(revision.cast_signed())])?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let definition = Arc::new(decode::json::<Definition>(row, 0)?);
+        self.shared.remember_definition(id, revision, definition.clone());
+        Ok(Some(definition))
+    }
+
+    fn definition_if_readable(
+        &mut self,
+        id: WorkflowId,
+        revision: u32,
+    ) -> Result<Option<Arc<Definition>>, Failure> {
+        Ok(if_readable(self.definition(id, revision))?.flatten())
+    }
+
+    fn run(&mut self, key: RunKey) -> Result<Option<Box<Run>>, Failure> {
+        self.locked_run(key)
+    }
+
+    fn run_if_readable(&mut self, key: RunKey) -> Result<Option<Box<Run>>, Failure> {
+        Ok(if_readable(self.run(key))?.flatten())
+    }
+
+    fn run_key(&mut self, id: &RunId) -> Result<Option<RunKey>, Failure> {
+        let keys = match id {
+            RunId::Occurrence { schedule, n, retry } => {
+                let sql = "SELECT key FROM runs WHERE schedule = $1 AND n = $2 AND retry = $3";
+                let params =
+                    vec![param(schedule.0), param(n.cast_signed()), param(retry.cast_signed())];
+                self.keys(sql, params)?
+            }
+            RunId::Other(uuid) => {
+                let sql = "SELECT key FROM runs WHERE uuid = $1";
+                self.keys(sql, vec![param(uuid::Uuid::from_u128(*uuid))])?
+            }
+        };
+        Ok(keys.first().copied().map(RunKey))
+    }
+
+    fn pending(
+        &mut self,
+        after: Option<WorkflowId>,
+        limit: usize,
+    ) -> Result<Vec<(WorkflowId, RunKey)>, Failure> {
+        let after = after.map_or(i64::MIN, |workflow| workflow.0);
+        let limit_of = i64::try_from(limit).unwrap_or(i64::MAX);
+        // Runs that end in this transaction free slots in these workflows that the database does
+        // not show yet.
+        let ours: Vec<i64> = self.loaded.workflows.keys().map(|id| id.0).collect();
+        let params = vec![param(after), param(limit_of), param(ours)];
+        let workflows = self.keys(load::WITH_PENDING, params)?;
+        let workflows = self.free_of(workflows)?;
+        let unknown: Vec<i64> = workflows
+            .iter()
+            .copied()
+            .filter(|id| !self.loaded.pending.contains_key(&WorkflowId(*id)))
+            .collect();
+        if !unknown.is_empty() {
+            let each = (self.places / unknown.len()).clamp(1, 1_000);
+            load::pending(self.link, &mut self.loaded, unknown, i64::MIN, each)?;
+        }
+        let oldest = |id: i64| {
+            let (keys, _) = self.loaded.pending.get(&WorkflowId(id))?;
+            keys.front().map(|key| (WorkflowId(id), *key))
+        };
+        Ok(workflows.into_iter().filter_map(oldest).collect())
+    }
+
+    fn pending_after(
+        &mut self,
+        workflow: WorkflowId,
+        after: RunKey,
+        limit: usize,
+    ) -> Result<Vec<RunKey>, Failure> {
+        let found = |loaded: &Loaded| -> (Vec<RunKey>, bool) {
+            let Some((keys, more)) = loaded.pending.get(&workflow) else { return (vec![], true) };
+            let later = keys.iter().copied().filter(|key| *key > after).take(limit).collect();
+            (later, *more)
+        };
+        let (keys, more) = found(&self.loaded);
+        if keys.len() >= limit || !more {
+            return Ok(keys);
+        }
+        let each = limit.max(self.places.min(100));
+        load::pending(self.link, &mut self.loaded, vec![workflow.0], after.0, each)?;
+        Ok(found(&self.loaded).0)
+    }
+
+    fn pending_of_handlers(
+        &mut self,
+        workflow: WorkflowId,
+        limit: usize,
+    ) -> Result<Vec<RunKey>, Failure> {
+        let sql =
+            "SELECT key FROM open_runs WHERE status = 0 AND handler IS NOT NULL AND workflow = $1
+                   ORDER BY key + 0 LIMIT $2";
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let keys = self.keys(sql, vec![param(workflow.0), param(limit)])?;
+        load::free_runs(self.link, &mut self.loaded, keys)
+    }
+
+    fn is_exhausted(&self) -> bool {
+        let readings = self.began.zip(self.shared.offset.read());
+        readings
+            .is_some_and(|(began, now)| now.monotonic.saturating_sub(began.monotonic) > LONG_TURN)
+    }
+
+    fn ready(&mut self, limit: usize) -> Result<Vec<RunKey>, Failure> {
+        let sql = "SELECT key FROM open_runs WHERE lacks_place ORDER BY key + 0 LIMIT $1";
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let keys = self.keys(sql, vec![param(limit)])?;
+        load::free_runs(self.link, &mut self.loaded, keys)
+    }
+
+    fn active_runs(&mut self, id: WorkflowId, limit: usize) -> Result<Vec<RunKey>, Failure> {
+        let sql = "SELECT key FROM open_runs WHERE status IN (1, 2, 3) AND workflow = $1
+                   ORDER BY key + 0 LIMIT $2";
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let keys = self.keys(sql, vec![param(id.0), param(limit)])?;
+        self.take_runs(keys.clone())?;
+        Ok(keys.into_iter().map(RunKey).collect())
+    }
+
+    fn owned_by(&mut self, node: NodeId, limit: usize) -> Result<Vec<RunKey>, Failure> {
+        // A run with an attempt that is being performed has status 1, running.
+        let sql = "SELECT key FROM open_runs WHERE status = 1 AND $1 = ANY(owners)
+                   ORDER BY key + 0 LIMIT $2";
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let keys = self.keys(sql, vec![param(node.0), param(limit)])?;
+        self.take_runs(keys.clone())?;
+        Ok(keys.into_iter().map(RunKey).collect())
+    }
+
+    fn ran_of(&mut self, id: ScheduleId, nominal: &[Timestamp]) -> Result<Vec<Timestamp>, Failure> {
+        // Outcomes 0 to 2 have a run, or will have one.
+        let sql = "SELECT DISTINCT nominal FROM ledger WHERE schedule = $1 AND outcome < 3
+                   AND nominal = ANY($2::bigint[])";
+        let wanted: Vec<i64> = nominal.iter().copied().map(ms).collect();
+        let found = self.keys(sql, vec![param(id.0), param(wanted)])?;
+        Ok(nominal.iter().copied().filter(|at| found.contains(&ms(*at))).collect())
+    }
+
+    fn descendants(&mut self, root: RunKey, limit: usize) -> Result<usize, Failure> {
+        let sql = "SELECT count(*) FROM ((SELECT 1 FROM open_runs WHERE root = $1 LIMIT $2)
+                   UNION ALL (SELECT 1 FROM ended_runs WHERE root = $1 LIMIT $2)) AS of_root";
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let found = self.keys(sql, vec![param(root.0), param(limit)])?;
+        Ok(found.first().map_or(0, |count| usize::try_from(*count).unwrap_or(usize::MAX)))
+    }
+
+    /// Loads all parts of a step at once: a caller that asks for one item will ask for the others.
+    fn step_record(
+        &mut self,
+        run: RunKey,
+        step: u32,
+        item: Item,
+    ) -> Result<Option<StepRecord>, Failure> {
+        let known = match self.loaded.steps.entry((run, step)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => {
+                let params = vec![param(run.0), param(step.cast_signed())];
+                let mut asked = vec![Asked::new(STEP, params)];
+                if !self.loaded.locked_runs.contains(&run) {
+                    asked.push(Asked::new(LAST_STEPS, vec![param(run.0)]));
+                }
+                let found = self.link.ask(asked)?;
+                let last = found.get(1).map_or(&[][..], Vec::as_slice);
+                let mut records = last_steps::all(&found[0], last)?;
+                records.retain(|record| record.step == step);
+                unknown.insert(records)
+            }
+        };
+        Ok(known.iter().find(|record| record.item == item).cloned())
+    }
+
+    fn step_records(&mut self, run: RunKey) -> Result<Vec<StepRecord>, Failure> {
+        let asked = [STEPS, LAST_STEPS].map(|sql| Asked::new(sql, vec![param(run.0)]));
+        let found = self.link.ask(asked.into())?;
+        last_steps::all(&found[0], &found[1])
+    }
+
+    fn queued(&mut self, queues: &[String], limit: usize) -> Result<Vec<(RunKey, Part)>, Failure> {
+        claims::queued(self.link, &mut self.loaded, queues, limit)
+    }
+
+    fn topic(&mut self, id: TopicId) -> Result<Option<Topic>, Failure> {
+        self.locked_topic(id)
+    }
+
+    fn topic_named(
+        &mut self,
+        workflow: Option<WorkflowId>,
+        name: &str,
+    ) -> Result<Option<TopicId>, Failure> {
+        self.find_topic(workflow, name)
+    }
+
+    fn fates(&mut self, topic: TopicId, ids: &[String]) -> Result<Vec<Option<Fate>>, Failure> {
+        self.fates_of(topic, ids)
+    }
+
+    fn reserved_by(&mut self, run: RunKey) -> Result<Vec<Fate>, Failure> {
+        self.reserved_events(run)
+    }
+
+    fn event(&mut self, key: EventKey) -> Result<Option<Event>, Failure> {
+        self.one_event(key)
+    }
+
+    fn pending_events(&mut self, topic: TopicId, limit: usize) -> Result<Vec<Event>, Failure> {
+        self.oldest_events(topic, limit)
+    }
+
+    fn oldest_pending(
+        &mut self,
+        topic: TopicId,
+        limit: usize,
+    ) -> Result<Vec<(EventKey, Timestamp)>, Failure> {
+        self.oldest_places(topic, limit)
+    }
+
+    fn subscribers(&mut self, topic: TopicId) -> Result<Vec<Subscriber>, Failure> {
+        self.hearers(topic)
+    }
+
+    fn waiting_for(
+        &mut self,
+        topic: TopicId,
+        after: Option<(RunKey, Part)>,
+        limit: usize,
+    ) -> Result<Vec<(RunKey, Part)>, Failure> {
+        self.waiting_parts(topic, after, limit)
+    }
+
+    fn handler(&mut self, id: HandlerId) -> Result<Option<Handler>, Failure> {
+        self.locked_handler(id)
+    }
+
+    fn handlers_of(&mut self, id: WorkflowId) -> Result<Vec<HandlerId>, Failure> {
+        self.locked_handlers(id)
+    }
+
+    fn new_event_key(&mut self) -> EventKey {
+        if self.event_keys.is_empty() {
+            let block = self.id(EVENT_BLOCK);
+            self.take_event_block(block);
+        }
+        EventKey(self.event_keys.next().unwrap_or(0))
+    }
+
+    fn incident(&mut self, key: IncidentKey) -> Result<Option<Incident>, Failure> {
+        crate::postgres::views::incidents::by_key(self.link, key)
+    }
+
+    fn new_incident_key(&mut self) -> IncidentKey {
+        IncidentKey(self.id(INCIDENT_KEYS))
+    }
+
+    fn new_topic_id(&mut self) -> TopicId {
+        TopicId(self.id(TOPIC_IDS))
+    }
+
+    fn new_handler_id(&mut self) -> HandlerId {
+        HandlerId(self.id(HANDLER_IDS))
+    }
+
+    fn new_run_key(&mut self) -> RunKey {
+        if self.run_keys.is_empty() {
+            let block = self.id(RUN_BLOCK);
+            self.take_block(block);
+        }
+        RunKey(self.run_keys.next().unwrap_or(0))
+    }
+
+    fn new_schedule_id(&mut self) -> ScheduleId {
+        match self.schedule_ids.pop() {
+            Some(id) => ScheduleId(id),
+            None => ScheduleId(self.id(SCHEDULE_IDS)),
+        }
+    }
+
+    fn new_workflow_id(&mut self) -> WorkflowId {
+        match self.workflow_ids.pop() {
+            Some(id) => WorkflowId(id),
+            None => WorkflowId(self.id(WORKFLOW_IDS)),
+        }
+    }
+}
+
+/// The first column of the first row.
+pub(crate) fn first(rows: &[Row]) -> Result<Option<i64>, Failure> {
+    rows.first().map(|row| decode::get(row, 0)).transpose()
+}
+
+/// The query for a block of run keys, to be sent with others.
+pub(crate) fn ask_block() -> Asked {
+    Asked::new(RUN_BLOCK, vec![param(1_i64)])
+}
+
+/// The query for a block of event keys.
+pub(crate) fn ask_event_block() -> Asked {
+    Asked::new(EVENT_BLOCK, vec![param(1_i64)])
+}

@@ -1,0 +1,185 @@
+//! Loads the runs and schedules of reports: locks them in order, and reads only those this node has
+//! not cached.
+
+use engine::turn::Wakeup;
+use engine::{RunKey, ScheduleId};
+use tokio_postgres::Row;
+
+use crate::failure::Failure;
+use crate::postgres::Shared;
+use crate::postgres::connections::transaction_connection::{Asked, Link, param};
+use crate::postgres::rows::decode;
+use crate::postgres::rows::decode::get;
+use crate::postgres::transaction::load::{
+    self, LOCK_RUNS, LOCK_SCHEDULES, LOCKED_RUNS, SCHEDULES_AGAIN,
+};
+use crate::postgres::transaction::reader::Loaded;
+use crate::postgres::transaction::row_cache::Remembered;
+
+/// The state between sending the queries and keeping their answers.
+pub(crate) struct Settling {
+    known: Remembered,
+    /// Runs that are not locked.
+    unlocked: Vec<i64>,
+    /// The indexes of the answers with locks, schedules and runs, if they were queried.
+    locks_at: Option<usize>,
+    schedules_at: Option<usize>,
+    runs_at: Option<usize>,
+    is_asked: bool,
+}
+
+impl Settling {
+    pub(crate) fn new(shared: &Shared, schedules: &[i64], runs: &[i64]) -> Settling {
+        let known = shared.memory.take(schedules, runs);
+        Settling {
+            known,
+            unlocked: Vec::new(),
+            locks_at: None,
+            schedules_at: None,
+            runs_at: None,
+            is_asked: false,
+        }
+    }
+
+    /// Locks all of them, schedules first, and reads those that are not cached: in statements of
+    /// their own, which see what was committed while a lock was waited for.
+    pub(crate) fn ask(&mut self, schedules: Vec<i64>, runs: Vec<i64>) -> Vec<Asked> {
+        if runs.is_empty() && schedules.is_empty() {
+            return Vec::new();
+        }
+        self.is_asked = true;
+        let is_new = |id: &i64| !self.known.schedules.contains_key(&ScheduleId(*id));
+        let new_schedules: Vec<i64> = schedules.iter().copied().filter(is_new).collect();
+        let is_new = |key: &i64| !self.known.runs.contains_key(&RunKey(*key));
+        let new_runs: Vec<i64> = runs.iter().copied().filter(is_new).collect();
+        let (unlocked, locked): (Vec<i64>, Vec<i64>) =
+            runs.into_iter().partition(|key| self.needs_no_lock(*key));
+        self.unlocked = unlocked;
+        let mut asked = vec![Asked::new(LOCK_SCHEDULES, vec![param(schedules)])];
+        if !locked.is_empty() {
+            self.locks_at = Some(asked.len());
+            asked.push(Asked::new(LOCK_RUNS, vec![param(locked)]));
+        }
+        if !new_schedules.is_empty() {
+            self.schedules_at = Some(asked.len());
+            asked.push(Asked::new(SCHEDULES_AGAIN, vec![param(new_schedules)]));
+        }
+        if !new_runs.is_empty() {
+            self.runs_at = Some(asked.len());
+            asked.push(Asked::new(LOCKED_RUNS, vec![param(new_runs)]));
+        }
+        asked
+    }
+
+    /// Whether the run needs no lock: whoever decides the run of an occurrence holds its schedule's
+    /// lock, which is enough. Whether the row is still as this node wrote it shows when it is
+    /// written. A run of a limited workflow does need one: its workflow is locked exclusively, and
+    /// then no run may be waited for.
+    fn needs_no_lock(&self, key: i64) -> bool {
+        let Some(known) = self.known.runs.get(&RunKey(key)) else { return false };
+        let schedule = known.run.schedule.filter(|_| !known.is_limited);
+        schedule.is_some_and(|schedule| self.known.schedules.contains_key(&schedule))
+    }
+
+    /// Keeps what was locked. Rows that others have written meanwhile are read after all.
+    pub(crate) fn keep(
+        mut self,
+        link: &mut Link,
+        loaded: &mut Loaded,
+        found: &[Vec<Row>],
+    ) -> Result<(), Failure> {
+        if !self.is_asked {
+            return Ok(());
+        }
+        let (mut schedules, mut runs) = (Vec::new(), Vec::new());
+        for row in &found[0] {
+            let (id, stamp) = (ScheduleId(get(row, 0)?), get::<i64>(row, 1)?);
+            loaded.locked.insert(id);
+            match self.known.schedules.remove(&id) {
+                Some((known, schedule)) if known == stamp => {
+                    loaded.schedules.insert(id, schedule);
+                }
+                Some(_) => schedules.push(id.0),
+                None => {}
+            }
+        }
+        if let Some(at) = self.locks_at {
+            self.keep_locked(loaded, &found[at], &mut runs)?;
+        }
+        if let Some(at) = self.schedules_at {
+            keep_schedules(loaded, &found[at])?;
+        }
+        if let Some(at) = self.runs_at {
+            keep_runs(loaded, &found[at])?;
+        }
+        if !schedules.is_empty() {
+            keep_schedules(loaded, &link.one(SCHEDULES_AGAIN, vec![param(schedules)])?)?;
+        }
+        if !runs.is_empty() {
+            keep_runs(loaded, &link.one(LOCKED_RUNS, vec![param(runs)])?)?;
+        }
+        self.keep_unlocked(link, loaded)
+    }
+
+    /// Keeps the runs that are locked. `changed` collects those that others have written.
+    fn keep_locked(
+        &mut self,
+        loaded: &mut Loaded,
+        found: &[Row],
+        changed: &mut Vec<i64>,
+    ) -> Result<(), Failure> {
+        for row in found {
+            let (key, stamp) = (RunKey(get(row, 0)?), get::<i64>(row, 1)?);
+            loaded.locked_runs.insert(key);
+            match self.known.runs.remove(&key) {
+                Some(known) if known.stamp == stamp => {
+                    loaded.runs.insert(key, known.run);
+                }
+                Some(_) => changed.push(key.0),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the runs that their schedule's lock protects. If the schedule is gone, the run is
+    /// locked itself.
+    fn keep_unlocked(mut self, link: &mut Link, loaded: &mut Loaded) -> Result<(), Failure> {
+        let mut alone = Vec::new();
+        for key in std::mem::take(&mut self.unlocked) {
+            let Some(known) = self.known.runs.remove(&RunKey(key)) else { continue };
+            if !known.run.schedule.is_some_and(|schedule| loaded.locked.contains(&schedule)) {
+                alone.push(key);
+                continue;
+            }
+            loaded.locked_runs.insert(known.run.key);
+            loaded.unlocked.insert(known.run.key, known.stamp);
+            loaded.runs.insert(known.run.key, known.run);
+        }
+        load::runs(link, loaded, alone)
+    }
+}
+
+fn keep_schedules(loaded: &mut Loaded, found: &[Row]) -> Result<(), Failure> {
+    for row in found {
+        let what = Wakeup::Schedule(ScheduleId(get(row, 0)?));
+        let Some(schedule) = loaded.readable(what, decode::schedule(row))? else { continue };
+        let schedule = Box::new(schedule);
+        if loaded.locked.contains(&schedule.id) {
+            loaded.schedules.insert(schedule.id, schedule);
+        }
+    }
+    Ok(())
+}
+
+fn keep_runs(loaded: &mut Loaded, found: &[Row]) -> Result<(), Failure> {
+    for row in found {
+        let what = Wakeup::Run(RunKey(get(row, 0)?));
+        let Some(run) = loaded.readable(what, decode::run(row))? else { continue };
+        let run = Box::new(run);
+        if loaded.locked_runs.contains(&run.key) {
+            loaded.runs.insert(run.key, run);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,254 @@
+//! Schedules, runs and handlers that the shared store has set aside because they cannot be read or
+//! decided.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use engine::run::Position;
+use engine::turn::{Command, Wakeup};
+use engine::{RunId, ScheduleId};
+use jiff::Timestamp;
+use tokio_postgres::Row;
+
+use crate::failure::Failure;
+use crate::postgres::connections::transaction_connection::{Asked, Link, param};
+use crate::postgres::maintenance::check::look;
+use crate::postgres::rows::columns::{of_handler, of_run, of_schedule};
+use crate::postgres::rows::decode;
+use crate::postgres::rows::decode::get;
+use crate::postgres::rows::topic_rows;
+use crate::postgres::transaction::core::Core;
+use crate::set_aside::{SetAside, finding, read, stored};
+use crate::stored::{json, ms};
+use crate::view::Finding;
+
+const PUT: &str = "INSERT INTO set_aside (kind, id, reason, at) VALUES ($1, $2, $3, $4)
+     ON CONFLICT (kind, id) DO UPDATE SET reason = excluded.reason";
+pub(crate) const ALL: &str = "SELECT kind, id FROM set_aside";
+pub(crate) const LIST: &str =
+    "SELECT a.kind, a.id, a.reason, a.at, r.uuid, r.schedule, r.n, r.retry
+     FROM set_aside a LEFT JOIN runs r ON a.kind = 0 AND r.key = a.id
+     ORDER BY a.at, a.kind, a.id";
+
+const FORGET: &str = "DELETE FROM set_aside WHERE kind = $1 AND id = $2";
+const SCHEDULE: &str = concat!(
+    "SELECT ",
+    of_schedule!(),
+    " FROM schedules s JOIN progress p ON p.id = s.id WHERE s.id = $1"
+);
+const RUN: &str = concat!("SELECT ", of_run!(), " FROM runs r WHERE r.key = $1");
+const HANDLER: &str = concat!("SELECT ", of_handler!(), " FROM handlers h WHERE h.id = $1");
+
+impl Core {
+    /// Sets it aside and removes its wakeup, so that drivers pass over it. Other nodes learn of it
+    /// when they come across it.
+    pub(crate) fn set_aside(
+        &mut self,
+        what: Wakeup,
+        why: &str,
+        now: Timestamp,
+    ) -> Result<(), Failure> {
+        let (kind, id) = stored(what);
+        let forget = match what {
+            Wakeup::Run(_) => "UPDATE open_runs SET wake_at = NULL WHERE key = $1",
+            Wakeup::Schedule(_) => "UPDATE progress SET wake_at = NULL WHERE id = $1",
+            Wakeup::Handler(_) => "UPDATE handlers SET due = NULL WHERE id = $1",
+            Wakeup::Node(_) => "DELETE FROM nodes WHERE id = $1",
+        };
+        self.link.transact(|link| {
+            link.begin(Vec::new())?;
+            let (why, at) = (why.to_owned(), ms(now));
+            let put = Asked::new(PUT, vec![param(kind), param(id), param(why), param(at)]);
+            link.commit(vec![put, Asked::new(forget, vec![param(id)])]).map(drop)
+        })?;
+        self.shared.pass_over(what);
+        Ok(())
+    }
+
+    /// Loads everything that is set aside, also by other nodes.
+    pub(crate) fn learn_set_aside(&mut self) -> Result<(), Failure> {
+        let found = self.link.transact(|link| {
+            link.begin(Vec::new())?;
+            Ok(link.commit(vec![Asked::new(ALL, Vec::new())])?.pop().unwrap_or_default())
+        })?;
+        let known: Result<HashSet<Wakeup>, Failure> =
+            found.iter().map(|row| read(get(row, 0)?, get(row, 1)?)).collect();
+        self.shared.set_passed_over(Arc::new(known?));
+        Ok(())
+    }
+}
+
+/// Schedules of which some rows exist and others are missing.
+const IN_PARTS: &str = "SELECT s.id FROM schedules s WHERE s.id = ANY($1)
+       AND (NOT EXISTS (SELECT 1 FROM progress p WHERE p.id = s.id)
+         OR NOT EXISTS (SELECT 1 FROM workflows w WHERE w.id = s.workflow))
+     UNION ALL SELECT p.id FROM progress p WHERE p.id = ANY($1)
+       AND NOT EXISTS (SELECT 1 FROM schedules s WHERE s.id = p.id)";
+const WHOLE: &str = concat!(
+    "SELECT ",
+    of_schedule!(),
+    " FROM schedules s JOIN progress p ON p.id = s.id WHERE s.id = ANY($1)"
+);
+/// Deletes everything that belongs to schedules, in all tables. `$1` are the schedules.
+const DELETE_BROKEN: [&str; 9] = [
+    "INSERT INTO schedule_counts (workflow, status, slot, count)
+     SELECT c.workflow, c.status, 0, -count(*) FROM (
+       SELECT workflow, status FROM schedules WHERE id = ANY($1)
+       UNION ALL SELECT 0, status FROM schedules WHERE id = ANY($1)) c
+     GROUP BY c.workflow, c.status ORDER BY c.workflow, c.status
+     ON CONFLICT (workflow, status, slot) DO UPDATE
+       SET count = schedule_counts.count + excluded.count",
+    "INSERT INTO schedule_blocks (status, block, slot, count)
+     SELECT status, id / 1024, 0, -count(*) FROM schedules WHERE id = ANY($1)
+     GROUP BY status, id / 1024 ORDER BY status, id / 1024
+     ON CONFLICT (status, block, slot) DO UPDATE
+       SET count = schedule_blocks.count + excluded.count",
+    "UPDATE incidents SET ending = 2, ended_at = began_at, ended_told = '[]'
+     WHERE schedule = ANY($1) AND ended_at IS NULL",
+    "DELETE FROM progress WHERE id = ANY($1)",
+    "DELETE FROM schedules WHERE id = ANY($1)",
+    "DELETE FROM overrides WHERE schedule = ANY($1)",
+    "DELETE FROM words WHERE schedule = ANY($1)",
+    "DELETE FROM outdated WHERE schedule = ANY($1)",
+    "DELETE FROM set_aside WHERE kind = 1 AND id = ANY($1)",
+];
+
+/// A run that is set aside.
+const OPEN: &str = concat!(
+    "SELECT ",
+    of_run!(),
+    " FROM open_runs r
+     WHERE (r.schedule = $1 AND r.n = $2 AND r.retry = $3) OR r.uuid = $4"
+);
+/// Puts a run back to before its beginning: everything it had going on is given up. `$1` is the
+/// run.
+const BEFORE_ITS_BEGIN: [&str; 5] = [
+    "UPDATE workflows SET active = active - 1 WHERE concurrency IS NOT NULL AND active > 0
+       AND id = (SELECT workflow FROM open_runs
+                 WHERE key = $1 AND status IN (1, 2, 3) AND handler IS NULL)",
+    "DELETE FROM queue WHERE run = $1",
+    "DELETE FROM approvals WHERE run = $1",
+    "DELETE FROM waits WHERE run = $1",
+    "DELETE FROM set_aside WHERE kind = 0 AND id = $1",
+];
+const EMPTY_RUN: &str = "UPDATE open_runs SET status = 0, state = $2, owners = NULL,
+       lacks_place = false, overdue = false, timeout = NULL, wake_at = NULL, stamp = 0
+     WHERE key = $1";
+/// If the run still cannot be read: clears everything that is not needed to end it.
+const BARE_RUN: &str =
+    "UPDATE open_runs SET input = 'null', output = NULL, error = NULL, retry_of = NULL,
+       trace = NULL, by = NULL, triggered_by = 0 WHERE key = $1";
+
+/// Makes a command work on rows that cannot be read, so that a person can get rid of them. Returns
+/// the command for the engine, and how many schedules were deleted already.
+pub(crate) fn without_broken(
+    link: &mut Link,
+    command: &Command,
+) -> Result<(Command, u64), Failure> {
+    match command {
+        Command::DeleteSchedules(ids) => {
+            let broken = broken(link, ids)?;
+            let left = ids.iter().copied().filter(|id| !broken.contains(&id.0)).collect();
+            if !broken.is_empty() {
+                let gone: Vec<i64> = broken.iter().copied().collect();
+                let delete = |sql: &&'static str| Asked::new(sql, vec![param(gone.clone())]);
+                link.ask(DELETE_BROKEN.iter().map(delete).collect())?;
+            }
+            Ok((Command::DeleteSchedules(left), broken.len() as u64))
+        }
+        Command::CancelRun { id, .. } => {
+            make_readable(link, id)?;
+            Ok((command.clone(), 0))
+        }
+        _ => Ok((command.clone(), 0)),
+    }
+}
+
+/// Those of these schedules that cannot be read, or that have missing rows.
+fn broken(link: &mut Link, ids: &[ScheduleId]) -> Result<BTreeSet<i64>, Failure> {
+    let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
+    let mut broken = BTreeSet::new();
+    for row in &link.one(IN_PARTS, vec![param(ids.clone())])? {
+        broken.insert(get(row, 0)?);
+    }
+    for row in &link.one(WHOLE, vec![param(ids)])? {
+        if decode::schedule(row).is_err() {
+            broken.insert(get(row, 0)?);
+        }
+    }
+    Ok(broken)
+}
+
+/// Turns an open run that cannot be read into one that has not begun: cancelling it then ends it,
+/// and the runs that wait for it go on.
+fn make_readable(link: &mut Link, id: &RunId) -> Result<(), Failure> {
+    let (schedule, n, retry, uuid) = match id {
+        RunId::Occurrence { schedule, n, retry } => {
+            (Some(schedule.0), Some(n.cast_signed()), Some(retry.cast_signed()), None)
+        }
+        RunId::Other(uuid) => (None, None, None, Some(uuid::Uuid::from_u128(*uuid))),
+    };
+    let which = vec![param(schedule), param(n), param(retry), param(uuid)];
+    let found = link.one(OPEN, which)?;
+    let Some(row) = found.first().filter(|row| decode::run(row).is_err()) else { return Ok(()) };
+    let key: i64 = get(row, 0)?;
+    let mut asked: Vec<Asked> =
+        BEFORE_ITS_BEGIN.iter().map(|sql| Asked::new(sql, vec![param(key)])).collect();
+    asked.push(Asked::new(EMPTY_RUN, vec![param(key), param(json(&Position::default())?)]));
+    link.ask(asked)?;
+    if link.one(RUN, vec![param(key)])?.first().is_some_and(|row| decode::run(row).is_err()) {
+        link.one(BARE_RUN, vec![param(key)])?;
+    }
+    Ok(())
+}
+
+impl Core {
+    /// The findings for what is set aside. With `repair`, what can be read or no longer exists is
+    /// taken back; later checks mend its wakeup, and nodes learn of it with their next renewal.
+    pub(crate) fn check_set_aside(&mut self, repair: bool) -> Result<Vec<Finding>, Failure> {
+        let found = look(&mut self.link, LIST, Vec::new)?;
+        let mut findings = Vec::new();
+        for row in &found {
+            let aside = listed(row)?;
+            let is_readable = self.is_readable(aside.what)?;
+            let comes_back = repair && is_readable;
+            if comes_back {
+                let (kind, id) = stored(aside.what);
+                self.link.transact(|link| {
+                    link.begin(Vec::new())?;
+                    link.commit(vec![Asked::new(FORGET, vec![param(kind), param(id)])]).map(drop)
+                })?;
+            }
+            findings.push(finding(&aside, is_readable, comes_back));
+        }
+        if repair && !findings.is_empty() {
+            self.learn_set_aside()?;
+        }
+        Ok(findings)
+    }
+
+    /// Whether it can be read, or does not exist at all.
+    fn is_readable(&mut self, what: Wakeup) -> Result<bool, Failure> {
+        let id = stored(what).1;
+        let (sql, read): (&'static str, fn(&Row) -> bool) = match what {
+            Wakeup::Schedule(_) => (SCHEDULE, |row| decode::schedule(row).is_ok()),
+            Wakeup::Run(_) => (RUN, |row| decode::run(row).is_ok()),
+            Wakeup::Handler(_) => (HANDLER, |row| topic_rows::handler(row).is_ok()),
+            Wakeup::Node(_) => return Ok(true),
+        };
+        Ok(look(&mut self.link, sql, || vec![param(id)])?.first().is_none_or(read))
+    }
+}
+
+/// Reads one row of [`LIST`].
+pub(crate) fn listed(row: &Row) -> Result<SetAside, Failure> {
+    let what = read(get(row, 0)?, get(row, 1)?)?;
+    let schedule = get::<Option<i64>>(row, 5)?.map(ScheduleId);
+    // A run's id is read on its own: everything else in the row may be unreadable.
+    let run = match what {
+        Wakeup::Run(_) => decode::run_id(row, schedule, [4, 6, 7]).ok().map(|id| id.to_string()),
+        _ => None,
+    };
+    let id = run.unwrap_or_else(|| stored(what).1.to_string());
+    Ok(SetAside { what, id, reason: get(row, 2)?, since: decode::instant(row, 3)? })
+}

@@ -1,0 +1,253 @@
+//! The database file: one process uses it at a time, and it must stay where it is.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, Metadata, TryLockError};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::failure::Failure;
+
+/// The lock of a node that was killed while it started commands was seen to outlive the node by
+/// some milliseconds. So it is waited for, much longer than that; a live node keeps it anyway.
+const LOCK_TRIES: u32 = 40;
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+/// How many symbolic links are followed, as Linux does.
+const LINKS: usize = 40;
+
+/// Device and inode: the same file, whatever path leads to it.
+type Identity = (u64, u64);
+
+/// The files that this process has locked. Closing any descriptor of a file drops the locks that
+/// SQLite holds on it in this process, so a file that is open here must not be opened again just to
+/// see that it is locked.
+static HELD: Mutex<BTreeSet<Identity>> = Mutex::new(BTreeSet::new());
+
+/// The lock on a database file, held until it is dropped. It is on the file itself (`flock`, which
+/// does not interfere with the `fcntl` locks of SQLite), not on its name: no link and no other
+/// spelling of the path avoids it.
+#[derive(Debug)]
+pub(crate) struct FileLock {
+    file: File,
+    identity: Identity,
+}
+
+impl FileLock {
+    /// Takes the lock; `None` if another process or this one has it. The file has to exist.
+    pub(crate) fn hold(path: &Path) -> Result<Option<FileLock>, Failure> {
+        let failed =
+            |error: io::Error| Failure::Unavailable(format!("{}: {error}", path.display()));
+        let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.contains(&identity(&fs::metadata(path).map_err(failed)?)) {
+            return Ok(None);
+        }
+        let file = File::open(path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        let identity = identity(&file.metadata().map_err(failed)?);
+        held.insert(identity);
+        Ok(Some(FileLock { file, identity }))
+    }
+}
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        HELD.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.identity);
+    }
+}
+
+/// A locked database file.
+pub(crate) struct StoreFile {
+    /// The path as it was given, made absolute.
+    named: PathBuf,
+    log: PathBuf,
+    lock: FileLock,
+    is_new: bool,
+}
+
+impl StoreFile {
+    /// Locks the file, and creates it if it does not exist. A log without its database is not
+    /// touched: it may be all that is left.
+    pub(crate) fn lock(path: &Path) -> Result<StoreFile, Failure> {
+        let failed =
+            |error: io::Error| Failure::Unavailable(format!("{}: {error}", path.display()));
+        let named = std::path::absolute(path).map_err(failed)?;
+        let log = beside(&without_links(&named).map_err(failed)?, "-wal");
+        if !named.exists() {
+            refuse_lone_log(&named, &log)?;
+            File::options().append(true).create(true).open(&named).map_err(failed)?;
+        }
+        let lock = wait_for_lock(&named)?;
+        let found = lock.file.metadata().map_err(failed)?;
+        if !found.is_file() {
+            return Err(Failure::Unavailable(format!("{} is not a file", named.display())));
+        }
+        if found.nlink() > 1 {
+            return Err(has_other_names(&named, found.nlink()));
+        }
+        let is_new = found.len() == 0;
+        if is_new {
+            refuse_lone_log(&named, &log)?;
+        }
+        let file = StoreFile { named, log, lock, is_new };
+        file.check().map_err(Failure::Gone)?;
+        Ok(file)
+    }
+
+    /// Whether the file was empty when it was locked.
+    pub(crate) fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// The path of SQLite's log, beside the file.
+    pub(crate) fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// Checks that the path still leads to the locked file; if not, what is written is lost. Takes
+    /// about a microsecond.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let what = match fs::metadata(&self.named) {
+            Ok(found) if identity(&found) == self.lock.identity => return Ok(()),
+            Ok(_) => "was replaced by another file".to_owned(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                "was removed or moved away".to_owned()
+            }
+            Err(error) => format!("cannot be found any more ({error})"),
+        };
+        Err(format!(
+            "the store's file {} {what} while it was in use: what is stored from now on would be lost. \
+             Put the file back, or the latest copy that `punctual backup` made, and start the node again",
+            self.named.display()
+        ))
+    }
+}
+
+/// Checks after each commit that the file and its log are still there, and reports once that they
+/// are not.
+pub(crate) struct Guard {
+    file: Arc<StoreFile>,
+    log: Option<Identity>,
+    gone: tokio::sync::watch::Sender<Option<String>>,
+}
+
+impl Guard {
+    /// The store is open, so SQLite has created its log.
+    pub(crate) fn new(
+        file: Arc<StoreFile>,
+        gone: tokio::sync::watch::Sender<Option<String>>,
+    ) -> Guard {
+        let log = fs::metadata(file.log()).ok().map(|found| identity(&found));
+        Guard { file, log, gone }
+    }
+
+    /// Fails with [`Failure::Gone`] if the file was found to be gone before.
+    pub(crate) fn known(&self) -> Result<(), Failure> {
+        self.gone.borrow().as_ref().map_or(Ok(()), |why| Err(Failure::Gone(why.clone())))
+    }
+
+    /// The size of the log. Fails with [`Failure::Gone`] if what was committed cannot be found
+    /// again.
+    pub(crate) fn check(&self) -> Result<u64, Failure> {
+        self.file.check().and_then(|()| self.check_log()).map_err(|why| {
+            tracing::error!("{why}");
+            self.gone.send_replace(Some(why.clone()));
+            Failure::Gone(why)
+        })
+    }
+
+    fn check_log(&self) -> Result<u64, String> {
+        let found = fs::metadata(self.file.log());
+        match (self.log, found) {
+            (None, found) => Ok(found.map_or(0, |found| found.len())),
+            (Some(known), Ok(found)) if identity(&found) == known => Ok(found.len()),
+            (Some(_), _) => Err(format!(
+                "the store's log {} was removed or replaced while it was in use: a crash would lose what \
+                 is stored. Leave the files beside the store alone, and start the node again",
+                self.file.log().display()
+            )),
+        }
+    }
+}
+
+/// A file beside the database, named as SQLite does.
+pub(crate) fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
+}
+
+fn identity(found: &Metadata) -> Identity {
+    (found.dev(), found.ino())
+}
+
+/// Follows symbolic links, whether or not the target exists: SQLite puts its log beside the target.
+fn without_links(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS {
+        match fs::read_link(&path) {
+            Ok(target) => {
+                let folder = path.parent().unwrap_or(Path::new("/"));
+                path = folder.join(target);
+            }
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(io::Error::other("too many symbolic links"))
+}
+
+fn wait_for_lock(path: &Path) -> Result<FileLock, Failure> {
+    for _ in 0..LOCK_TRIES {
+        match FileLock::hold(path)? {
+            Some(lock) => return Ok(lock),
+            None => std::thread::sleep(LOCK_PAUSE),
+        }
+    }
+    Err(Failure::InUse(format!(
+        "{} is in use by another process: stop it, or use another file",
+        path.display()
+    )))
+}
+
+/// Refuses a log without its database: SQLite begins a new database by deleting the log.
+fn refuse_lone_log(named: &Path, log: &Path) -> Result<(), Failure> {
+    match fs::metadata(log) {
+        Ok(found) if found.len() > 0 => Err(Failure::Unusable {
+            what: format!(
+                "{} is missing or empty, but its log {} is there: it has {} bytes that may be nowhere \
+                 else, and a new store would destroy it",
+                named.display(),
+                log.display(),
+                found.len()
+            ),
+            remedy: format!(
+                "put the database back beside its log. If it is lost, move the log away \
+                 (`mv {0} {0}.kept`), then start with the latest copy that `punctual backup` made, or \
+                 with a new store",
+                log.display()
+            ),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a file with several hard links: SQLite keeps one log for each name, and the log of one
+/// name is not seen through another.
+fn has_other_names(path: &Path, names: u64) -> Failure {
+    Failure::Unusable {
+        what: format!(
+            "{} has {names} names (hard links), and SQLite keeps a log beside each: what is stored \
+             under one name is not seen under another",
+            path.display()
+        ),
+        remedy: format!(
+            "remove the other names (`find MOUNT -xdev -samefile {}` lists them), or use a copy",
+            path.display()
+        ),
+    }
+}

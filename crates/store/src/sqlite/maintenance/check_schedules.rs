@@ -1,0 +1,164 @@
+//! Checks that schedules agree with their declarations and with the rows stored beside them.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use engine::RunKey;
+use engine::schedule::{Active, Schedule};
+use jiff::Timestamp;
+use language::Rules;
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use crate::check_run::{TOLD, more};
+use crate::check_schedule::{BesideSchedule, ScheduleBreach, breaches, findings};
+use crate::failure::Failure;
+use crate::sqlite::rows::decode;
+use crate::sqlite::rows::decode::ms;
+use crate::sqlite::transaction::apply::{WAKE_SCHEDULE, put_words, rewrite_schedule};
+use crate::sqlite::transaction::core::Core;
+use crate::sqlite::transaction::reader::overrides;
+use crate::view::Finding;
+
+const WITHOUT_WAKEUP: &str = "schedule-without-wakeup";
+
+/// All rows stored beside schedules, read at once.
+struct Around {
+    /// Next times were computed with another zone database, so they cannot be compared.
+    other_zones: bool,
+    outdated: HashSet<i64>,
+    numbers: HashMap<i64, u64>,
+    decided: HashMap<i64, i64>,
+    open: HashSet<i64>,
+    words: HashMap<i64, BTreeSet<String>>,
+    overridden: HashSet<i64>,
+    wakeups: HashMap<i64, i64>,
+}
+
+impl Core {
+    pub(crate) fn check_schedules(
+        &mut self,
+        now: Timestamp,
+        repair: bool,
+    ) -> Result<Vec<Finding>, Failure> {
+        let rules = self.rules();
+        let connection = &self.connection;
+        let around = Around::read(connection, &rules)?;
+        let sql = format!(
+            "SELECT {} FROM schedules s JOIN progress p ON p.id = s.id ORDER BY s.id",
+            decode::SCHEDULE
+        );
+        let mut statement = connection.prepare(&sql)?;
+        let mut rows = statement.query([])?;
+        let (mut found, mut asleep, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
+        while let Some(row) = rows.next()? {
+            // A schedule that cannot be read is reported by `check_rows`.
+            let Ok(mut schedule) = decode::schedule(row) else { continue };
+            let id = schedule.id.0;
+            let sleeps = around.sleeps(&schedule);
+            let Ok(beside) = around.of(connection, &schedule) else { continue };
+            let broken = breaches(&mut schedule, &beside, &rules, now);
+            asleep.extend(sleeps.then_some(id));
+            if sleeps || broken.iter().any(ScheduleBreach::can_be_mended) {
+                wrong.push(schedule);
+            }
+            found.extend(broken.into_iter().map(|breach| (id, breach)));
+        }
+        drop(rows);
+        drop(statement);
+        if repair {
+            for schedule in &wrong {
+                mend(&self.connection, schedule)?;
+            }
+        }
+        let mut all = findings(&found, repair);
+        let finding = |message| Finding { code: WITHOUT_WAKEUP, message, repaired: repair };
+        let told = asleep.iter().take(TOLD);
+        let told = told.map(|id| format!("schedule {id} does not wake when it should"));
+        all.extend(told.chain(more(asleep.len(), WITHOUT_WAKEUP)).map(finding));
+        Ok(all)
+    }
+}
+
+impl Around {
+    fn read(connection: &Connection, rules: &Rules) -> Result<Around, Failure> {
+        let zones = "SELECT value FROM meta WHERE key = 'zones'";
+        let known: Option<String> = connection.query_row(zones, [], |row| row.get(0)).optional()?;
+        let pairs = |sql: &str| -> Result<HashMap<i64, i64>, Failure> {
+            let mut statement = connection.prepare(sql)?;
+            let found = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            Ok(found.collect::<Result<_, _>>()?)
+        };
+        let ids = |sql: &str| -> Result<HashSet<i64>, Failure> {
+            let mut statement = connection.prepare(sql)?;
+            Ok(statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
+        };
+        let mut numbers: HashMap<i64, u64> = HashMap::new();
+        for sql in [
+            "SELECT schedule, max(n + count) FROM ledger GROUP BY schedule",
+            "SELECT schedule, max(n) + 1 FROM runs WHERE n IS NOT NULL GROUP BY schedule",
+        ] {
+            for (schedule, n) in pairs(sql)? {
+                let known = numbers.entry(schedule).or_default();
+                *known = (*known).max(u64::try_from(n).unwrap_or(0));
+            }
+        }
+        let wakeups =
+            format!("SELECT id, min(due) FROM wakeups WHERE kind = {WAKE_SCHEDULE} GROUP BY id");
+        Ok(Around {
+            other_zones: known.is_some_and(|known| known != rules.zones().version()),
+            outdated: ids("SELECT schedule FROM outdated")?,
+            numbers,
+            decided: pairs("SELECT schedule, max(effective) FROM ledger GROUP BY schedule")?,
+            open: ids("SELECT key FROM runs WHERE status < 4")?,
+            words: words(connection)?,
+            overridden: ids("SELECT DISTINCT schedule FROM overrides")?,
+            wakeups: pairs(&wakeups)?,
+        })
+    }
+
+    fn of(&self, connection: &Connection, schedule: &Schedule) -> Result<BesideSchedule, Failure> {
+        let id = schedule.id.0;
+        let runs = schedule.progress.active.iter().filter_map(Active::run);
+        let open: BTreeSet<RunKey> = runs.filter(|run| self.open.contains(&run.0)).collect();
+        Ok(BesideSchedule {
+            is_outdated: self.other_zones || self.outdated.contains(&id),
+            next_number: self.numbers.get(&id).copied().unwrap_or(0),
+            decided_to: self.decided.get(&id).copied(),
+            open,
+            overrides: match self.overridden.contains(&id) {
+                true => overrides(connection, schedule.id)?,
+                false => Vec::new(),
+            },
+            words: self.words.get(&id).cloned().unwrap_or_default(),
+        })
+    }
+
+    /// Whether the schedule does not wake when it should. An early wakeup does no harm.
+    fn sleeps(&self, schedule: &Schedule) -> bool {
+        let wakes = |at: i64| self.wakeups.get(&schedule.id.0).is_some_and(|due| *due <= at);
+        schedule.wake_at().is_some_and(|at| !wakes(ms(at)))
+    }
+}
+
+fn words(connection: &Connection) -> Result<HashMap<i64, BTreeSet<String>>, Failure> {
+    let mut statement = connection.prepare("SELECT schedule, word FROM words")?;
+    let mut rows = statement.query([])?;
+    let mut found: HashMap<i64, BTreeSet<String>> = HashMap::new();
+    while let Some(row) = rows.next()? {
+        found.entry(row.get(0)?).or_default().insert(row.get(1)?);
+    }
+    Ok(found)
+}
+
+/// Writes the mended schedule and wakes it at once, so that the next turn decides the occurrences
+/// it has missed.
+fn mend(connection: &Connection, schedule: &Schedule) -> Result<(), Failure> {
+    let id = schedule.id.0;
+    rewrite_schedule(connection, schedule)?;
+    connection.prepare_cached("DELETE FROM words WHERE schedule = ?1")?.execute([id])?;
+    put_words(connection, id, &schedule.declared.name, true)?;
+    let sql = "INSERT OR IGNORE INTO wakeups (due, kind, id) VALUES (?1, ?2, ?3)";
+    if let Some(at) = schedule.wake_at() {
+        connection.prepare_cached(sql)?.execute(params![ms(at), WAKE_SCHEDULE, id])?;
+    }
+    Ok(())
+}

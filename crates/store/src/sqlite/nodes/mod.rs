@@ -1,0 +1,3 @@
+//! Nodes: how one starts after an early death.
+
+pub(crate) mod starting;

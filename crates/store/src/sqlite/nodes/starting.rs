@@ -1,0 +1,62 @@
+//! How the embedded store keeps the [`Starting`] row of a node.
+
+use engine::RunKey;
+use engine::turn::Wakeup;
+use jiff::Timestamp;
+use rusqlite::{OptionalExtension as _, params};
+
+use crate::failure::Failure;
+use crate::sqlite::transaction::core::Core;
+use crate::starting::{Starting, Trial};
+
+impl Core {
+    /// Reads the row an earlier start left, and stores the row of the new start.
+    pub(crate) fn begin_start(&self, name: &str) -> Result<Starting, Failure> {
+        let starting = Starting::next(self.starting(name)?.as_deref());
+        self.keep_starting(name, &starting)?;
+        Ok(starting)
+    }
+
+    pub(crate) fn put_on_trial(&self, name: &str, what: Option<Wakeup>) -> Result<(), Failure> {
+        let starting = Starting::read(self.starting(name)?.as_deref());
+        self.keep_starting(name, &starting.trying(what))
+    }
+
+    pub(crate) fn has_settled(&self, name: &str) -> Result<(), Failure> {
+        let sql = "DELETE FROM meta WHERE key = ?1";
+        self.connection.execute(sql, [Starting::key(name)])?;
+        Ok(())
+    }
+
+    pub(crate) fn next_to_decide(
+        &mut self,
+        now: Timestamp,
+        after: RunKey,
+    ) -> Result<Option<Trial>, Failure> {
+        if let Some((_, what)) = self.due(now, 1)?.first() {
+            return Ok(Some(Trial::Due(*what)));
+        }
+        let ready = "SELECT min(key) FROM runs INDEXED BY runs_ready
+                     WHERE lacks_place = 1 AND key > ?1";
+        let pending = "SELECT min(key) FROM runs INDEXED BY runs_open
+                       WHERE status = 0 AND status < 4 AND key > ?1";
+        let mut keys = Vec::new();
+        for sql in [ready, pending] {
+            let key: Option<i64> = self.connection.query_row(sql, [after.0], |row| row.get(0))?;
+            keys.extend(key);
+        }
+        Ok(keys.into_iter().min().map(|key| Trial::Begin(RunKey(key))))
+    }
+
+    fn starting(&self, name: &str) -> Result<Option<String>, Failure> {
+        let sql = "SELECT value FROM meta WHERE key = ?1";
+        let found = self.connection.query_row(sql, [Starting::key(name)], |row| row.get(0));
+        Ok(found.optional()?)
+    }
+
+    fn keep_starting(&self, name: &str, starting: &Starting) -> Result<(), Failure> {
+        let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)";
+        self.connection.execute(sql, params![Starting::key(name), starting.text()])?;
+        Ok(())
+    }
+}

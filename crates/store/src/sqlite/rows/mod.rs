@@ -1,0 +1,4 @@
+//! From rows to values.
+
+pub(crate) mod decode;
+pub(crate) mod topic_rows;

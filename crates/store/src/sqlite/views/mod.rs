@@ -1,0 +1,17 @@
+//! The questions that people and pages ask: read only.
+
+pub(crate) mod access;
+#[cfg(test)]
+pub(crate) mod counted;
+#[cfg(test)]
+pub(crate) mod crowded;
+#[cfg(test)]
+pub(crate) mod history;
+pub(crate) mod incidents;
+pub(crate) mod not_run;
+pub(crate) mod runs;
+pub(crate) mod schedules;
+pub(crate) mod search;
+pub(crate) mod topics;
+pub(crate) mod waiting;
+pub(crate) mod workflows;
