@@ -31,7 +31,7 @@ use crate::access::{
 use crate::failure::Failure;
 use crate::machine_clock::MachineClock;
 use crate::postgres::connections::connect::Target;
-use crate::postgres::connections::transaction_connection::Link;
+use crate::postgres::connections::tx_connection::TxConnection;
 use crate::postgres::connections::worker::Workers;
 use crate::postgres::nodes::listen::Listener;
 use crate::postgres::transaction::core::Core;
@@ -143,8 +143,8 @@ impl Postgres {
         let shared = Arc::new(shared);
         let runtime = tokio::runtime::Handle::current();
         let several = |count: usize, target: &Arc<Target>| {
-            let link = || Link::new(target.clone(), runtime.clone());
-            (0..count).map(|_| Core { link: link(), shared: shared.clone() }).collect()
+            let tx = || TxConnection::new(target.clone(), runtime.clone());
+            (0..count).map(|_| Core { tx: tx(), shared: shared.clone() }).collect()
         };
         let lease = Duration::try_from(options.lease).unwrap_or_default();
         let turning = Arc::new(target.hurried(lease.max(TURN_STATEMENT)));

@@ -6,5 +6,5 @@ pub(crate) mod deadline;
 pub(crate) mod query;
 pub(crate) mod session;
 pub(crate) mod tls;
-pub(crate) mod transaction_connection;
+pub(crate) mod tx_connection;
 pub(crate) mod worker;

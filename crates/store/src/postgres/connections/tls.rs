@@ -34,7 +34,7 @@ enum Mode {
 
 /// What an address says about encryption.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Wanted {
+struct TlsParameters {
     mode: Mode,
     roots: Option<Roots>,
 }
@@ -60,7 +60,7 @@ pub(crate) fn read(url: &str) -> Result<(Config, Tls), Failure> {
 }
 
 /// The address without the parameters that the client does not understand, and their meaning.
-fn split(url: &str) -> Result<(String, Wanted), Failure> {
+fn split(url: &str) -> Result<(String, TlsParameters), Failure> {
     // The search begins after the password, which may contain a question mark.
     let host = url.find('@').unwrap_or(0);
     let (address, parameters) = match url[host..].find('?') {
@@ -83,7 +83,7 @@ fn split(url: &str) -> Result<(String, Wanted), Failure> {
         }
     }
     let usual = if roots == Some(Roots::System) { Mode::VerifyFull } else { Mode::Prefer };
-    let wanted = Wanted { mode: mode.unwrap_or(usual), roots };
+    let wanted = TlsParameters { mode: mode.unwrap_or(usual), roots };
     Ok((format!("{address}{others}"), wanted))
 }
 
@@ -100,7 +100,7 @@ fn read_mode(text: &str) -> Result<Mode, Failure> {
     }
 }
 
-fn trust(wanted: &Wanted) -> Result<Trust, Failure> {
+fn trust(wanted: &TlsParameters) -> Result<Trust, Failure> {
     let is_named = wanted.mode == Mode::VerifyFull;
     match (wanted.mode, &wanted.roots) {
         // With public authorities the name must be checked: anybody can get a certificate from one,
@@ -256,7 +256,7 @@ mod tests {
         let file = |path: &str| Some(Roots::File(PathBuf::from(path)));
         let check = |url: &str, left: &str, mode, roots| {
             let (address, wanted) = split(url).unwrap();
-            assert_eq!((address.as_str(), wanted), (left, Wanted { mode, roots }), "{url}");
+            assert_eq!((address.as_str(), wanted), (left, TlsParameters { mode, roots }), "{url}");
         };
         check("postgres://h/d", "postgres://h/d", Mode::Prefer, None);
         check("postgres://u:a?b@h/d?sslmode=disable", "postgres://u:a?b@h/d", Mode::Disable, None);

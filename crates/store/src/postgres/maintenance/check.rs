@@ -9,7 +9,7 @@ use tokio_postgres::Row;
 use crate::check_run::more;
 use crate::check_shared::shared_invariants;
 use crate::failure::Failure;
-use crate::postgres::connections::transaction_connection::{Asked, Link, Param, param};
+use crate::postgres::connections::tx_connection::{Param, Query, TxConnection, param};
 use crate::postgres::maintenance::check_topics::OF_TOPICS;
 use crate::postgres::rows::decode;
 use crate::postgres::rows::decode::get;
@@ -313,13 +313,13 @@ impl Core {
     ) -> Result<Vec<Finding>, Failure> {
         let is_timed = invariant.breaches.contains("$1");
         let params = || if is_timed { vec![param(ms(now))] } else { Vec::new() };
-        let found = look(&mut self.link, invariant.breaches, params)?;
+        let found = look(&mut self.tx, invariant.breaches, params)?;
         if found.is_empty() {
             return Ok(Vec::new());
         }
         let mut messages = messages(&found, invariant)?;
         let mut repaired = repair && !invariant.mend.is_empty();
-        if repaired && let Err(failure) = mend(&mut self.link, invariant.mend) {
+        if repaired && let Err(failure) = mend(&mut self.tx, invariant.mend) {
             messages.push(format!("{} cannot be mended: {failure}", invariant.code));
             repaired = false;
         }
@@ -341,25 +341,25 @@ pub(crate) fn unchecked(what: &str, failure: &Failure) -> Finding {
 
 /// Runs a query that may take long.
 pub(crate) fn look(
-    link: &mut Link,
+    tx: &mut TxConnection,
     sql: &'static str,
     params: impl Fn() -> Vec<Param>,
 ) -> Result<Vec<Row>, Failure> {
-    link.transact(|link| {
+    tx.transact(|tx| {
         let patient = "SELECT set_config('statement_timeout', $1, true)";
-        let patient = Asked::new(patient, vec![param("0")]);
-        link.begin(vec![patient])?;
-        let mut found = link.commit(vec![Asked::new(sql, params())])?;
+        let patient = Query::new(patient, vec![param("0")]);
+        tx.begin(vec![patient])?;
+        let mut found = tx.commit(vec![Query::new(sql, params())])?;
         Ok(found.pop().unwrap_or_default())
     })
 }
 
-fn mend(link: &mut Link, statements: &[&'static str]) -> Result<(), Failure> {
+fn mend(tx: &mut TxConnection, statements: &[&'static str]) -> Result<(), Failure> {
     loop {
-        let left = link.transact(|link| {
-            link.begin(vec![])?;
-            let asked = statements.iter().map(|sql| Asked::new(sql, vec![])).collect();
-            let mut found = link.commit(asked)?;
+        let left = tx.transact(|tx| {
+            tx.begin(vec![])?;
+            let queries = statements.iter().map(|sql| Query::new(sql, vec![])).collect();
+            let mut found = tx.commit(queries)?;
             Ok(found.pop().unwrap_or_default())
         })?;
         if left.is_empty() {

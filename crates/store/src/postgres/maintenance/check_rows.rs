@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 
 use crate::check_run::{REPUBLISH, TOLD, more};
 use crate::failure::Failure;
-use crate::postgres::connections::transaction_connection::{Asked, Link, param};
+use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::maintenance::check::{look, unchecked};
 use crate::postgres::rows::columns::{of_handler, of_incident, of_run, of_schedule, of_workflow};
 use crate::postgres::rows::decode;
@@ -185,7 +185,7 @@ impl Core {
     pub(crate) fn check_rows(&mut self) -> Vec<Finding> {
         let mut findings = Vec::new();
         for kind in &KINDS {
-            match of_kind(&mut self.link, kind) {
+            match of_kind(&mut self.tx, kind) {
                 Ok(found) => findings.extend(found),
                 Err(failure) => findings.push(unchecked(kind.what, &failure)),
             }
@@ -197,13 +197,13 @@ impl Core {
     pub(crate) fn check_sequences(&mut self, repair: bool) -> Result<Vec<Finding>, Failure> {
         let mut findings = Vec::new();
         for (name, behind, mend) in SEQUENCES {
-            let found = look(&mut self.link, behind, Vec::new)?;
+            let found = look(&mut self.tx, behind, Vec::new)?;
             let Some(row) = found.first() else { continue };
             let greatest: i64 = get(row, 0)?;
             if repair {
-                self.link.transact(|link| {
-                    link.begin(vec![])?;
-                    link.commit(vec![Asked::new(mend, vec![])]).map(drop)
+                self.tx.transact(|tx| {
+                    tx.begin(vec![])?;
+                    tx.commit(vec![Query::new(mend, vec![])]).map(drop)
                 })?;
             }
             let message =
@@ -214,11 +214,11 @@ impl Core {
     }
 }
 
-fn of_kind(link: &mut Link, kind: &Kind) -> Result<Vec<Finding>, Failure> {
+fn of_kind(tx: &mut TxConnection, kind: &Kind) -> Result<Vec<Finding>, Failure> {
     let (mut found, mut count, mut after) = (Vec::new(), 0, i64::MIN);
     let finding = |message| Finding { code: kind.code, message, repaired: false };
     loop {
-        let some = look(link, kind.sql, || vec![param(after)])?;
+        let some = look(tx, kind.sql, || vec![param(after)])?;
         for row in &some {
             let name = row.len() - 1;
             after = get(row, name - 1)?;

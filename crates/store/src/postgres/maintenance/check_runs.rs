@@ -6,7 +6,7 @@ use tokio_postgres::Row;
 
 use crate::check_run::{Beside, Breach, breaches, findings, lost_steps, steps_gone};
 use crate::failure::Failure;
-use crate::postgres::connections::transaction_connection::{Asked, Link, param};
+use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::maintenance::check::look;
 use crate::postgres::maintenance::check_wakeups::agree;
 use crate::postgres::rows::columns::of_run;
@@ -67,7 +67,7 @@ impl Core {
     pub(crate) fn check_runs(&mut self, repair: bool) -> Result<Vec<Finding>, Failure> {
         let (mut found, mut after) = (Vec::new(), i64::MIN);
         loop {
-            let some = look(&mut self.link, ALL, || vec![param(after)])?;
+            let some = look(&mut self.tx, ALL, || vec![param(after)])?;
             for row in &some {
                 after = get(row, 0)?;
                 // A run that cannot be read is reported by `check_rows`.
@@ -82,7 +82,7 @@ impl Core {
             let mut keys: Vec<i64> = found.iter().map(|(key, _)| *key).collect();
             keys.dedup();
             for some in keys.chunks(AT_ONCE) {
-                mend(&mut self.link, some)?;
+                mend(&mut self.tx, some)?;
             }
         }
         Ok(findings(found.iter().map(|(key, breach)| (*key, breach)), repair))
@@ -103,7 +103,7 @@ impl Core {
     ) -> Result<(), Failure> {
         let mut after = i64::MIN;
         loop {
-            let some = look(&mut self.link, sql, || vec![param(after)])?;
+            let some = look(&mut self.tx, sql, || vec![param(after)])?;
             for row in &some {
                 after = get(row, 0)?;
                 // A run that cannot be read is reported by `check_rows`.
@@ -163,24 +163,24 @@ fn queued(row: &Row) -> Result<Vec<(Part, String)>, Failure> {
     Ok(parts.zip(queues.unwrap_or_default()).collect())
 }
 
-fn mend(link: &mut Link, keys: &[i64]) -> Result<(), Failure> {
-    link.transact(|link| {
-        link.begin(vec![Asked::new(LOCK, vec![param(keys.to_vec())])])?;
-        let found = link.one(AGAIN, vec![param(keys.to_vec())])?;
-        let mut asked = Vec::new();
+fn mend(tx: &mut TxConnection, keys: &[i64]) -> Result<(), Failure> {
+    tx.transact(|tx| {
+        tx.begin(vec![Query::new(LOCK, vec![param(keys.to_vec())])])?;
+        let found = tx.one(AGAIN, vec![param(keys.to_vec())])?;
+        let mut queries = Vec::new();
         for row in &found {
             let Ok((run, breaches)) = broken(row) else { continue };
-            asked.extend(breaches.iter().filter_map(|breach| mending(&run, breach)));
+            queries.extend(breaches.iter().filter_map(|breach| mending(&run, breach)));
         }
-        link.commit(asked)?;
+        tx.commit(queries)?;
         Ok(())
     })
 }
 
-fn mending(run: &Run, breach: &Breach) -> Option<Asked> {
+fn mending(run: &Run, breach: &Breach) -> Option<Query> {
     let key = run.key.0;
     Some(match breach {
-        Breach::Wakeup => Asked::new(
+        Breach::Wakeup => Query::new(
             "UPDATE open_runs SET wake_at = $2, stamp = 0 WHERE key = $1",
             vec![param(key), param(run.wake_at().map(ms))],
         ),
@@ -188,13 +188,13 @@ fn mending(run: &Run, breach: &Breach) -> Option<Asked> {
             let owners: Vec<i64> = run.position.owners().iter().map(|node| node.0).collect();
             let owners = (!owners.is_empty()).then_some(owners);
             let sql = "UPDATE open_runs SET owners = $2, stamp = 0 WHERE key = $1";
-            Asked::new(sql, vec![param(key), param(owners)])
+            Query::new(sql, vec![param(key), param(owners)])
         }
-        Breach::WithoutPlace => Asked::new(
+        Breach::WithoutPlace => Query::new(
             "UPDATE open_runs SET lacks_place = true, stamp = 0 WHERE key = $1",
             vec![param(key)],
         ),
-        Breach::QueueOfNothing(part) => Asked::new(
+        Breach::QueueOfNothing(part) => Query::new(
             "DELETE FROM queue WHERE run = $1 AND step = $2 AND item = $3",
             vec![param(key), param(part.step.cast_signed()), param(part.item.number())],
         ),
@@ -202,17 +202,17 @@ fn mending(run: &Run, breach: &Breach) -> Option<Asked> {
             let sql = "INSERT INTO queue (run, step, item, queue) VALUES ($1, $2, $3, $4)
                        ON CONFLICT (run, step, item) DO UPDATE SET queue = excluded.queue";
             let (step, queue) = (part.step.cast_signed(), queue.clone());
-            Asked::new(sql, vec![param(key), param(step), param(part.item.number()), param(queue)])
+            Query::new(sql, vec![param(key), param(step), param(part.item.number()), param(queue)])
         }
-        Breach::ApprovalOfNothing(step) => Asked::new(
+        Breach::ApprovalOfNothing(step) => Query::new(
             "DELETE FROM approvals WHERE run = $1 AND step = $2",
             vec![param(key), param(step.cast_signed())],
         ),
-        Breach::WaitOfNothing(part) => Asked::new(
+        Breach::WaitOfNothing(part) => Query::new(
             "DELETE FROM waits WHERE run = $1 AND step = $2 AND item = $3",
             vec![param(key), param(part.step.cast_signed()), param(part.item.number())],
         ),
-        Breach::ChildOfOther(_, child, token) => Asked::new(
+        Breach::ChildOfOther(_, child, token) => Query::new(
             "UPDATE open_runs SET parent_token = $2, stamp = 0 WHERE key = $1",
             vec![param(child.0), param(token.cast_signed())],
         ),

@@ -10,7 +10,7 @@ use tokio_postgres::Row;
 
 use crate::check_schedule::{BesideSchedule, ScheduleBreach, breaches, findings};
 use crate::failure::Failure;
-use crate::postgres::connections::transaction_connection::{Asked, Link, param};
+use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::maintenance::check::look;
 use crate::postgres::rows::columns::of_schedule;
 use crate::postgres::rows::decode;
@@ -75,13 +75,13 @@ impl Core {
         repair: bool,
     ) -> Result<Vec<Finding>, Failure> {
         let rules = self.shared.rules();
-        let known = look(&mut self.link, ZONES, Vec::new)?;
+        let known = look(&mut self.tx, ZONES, Vec::new)?;
         let known: Option<String> = known.first().map(|row| get(row, 0)).transpose()?;
         let other_zones = known.is_some_and(|known| known != rules.zones().version());
         let against = Against { rules, other_zones, now };
         let (mut found, mut after) = (Vec::new(), i64::MIN);
         loop {
-            let some = look(&mut self.link, ALL, || vec![param(after)])?;
+            let some = look(&mut self.tx, ALL, || vec![param(after)])?;
             for row in &some {
                 after = get(row, 0)?;
                 // A schedule that cannot be read is reported by `check_rows`.
@@ -96,7 +96,7 @@ impl Core {
             let mut ids: Vec<i64> = found.iter().map(|(id, _)| *id).collect();
             ids.dedup();
             for some in ids.chunks(AT_ONCE) {
-                mend(&mut self.link, some, &against)?;
+                mend(&mut self.tx, some, &against)?;
             }
         }
         Ok(findings(&found, repair))
@@ -145,25 +145,25 @@ fn overrides(row: &Row) -> Result<Vec<Override>, Failure> {
     Ok(overrides)
 }
 
-fn mend(link: &mut Link, ids: &[i64], against: &Against) -> Result<(), Failure> {
-    link.transact(|link| {
-        link.begin(vec![Asked::new(LOCK, vec![param(ids.to_vec())])])?;
-        let found = link.one(AGAIN, vec![param(ids.to_vec())])?;
-        let mut asked = Vec::new();
+fn mend(tx: &mut TxConnection, ids: &[i64], against: &Against) -> Result<(), Failure> {
+    tx.transact(|tx| {
+        tx.begin(vec![Query::new(LOCK, vec![param(ids.to_vec())])])?;
+        let found = tx.one(AGAIN, vec![param(ids.to_vec())])?;
+        let mut queries = Vec::new();
         for row in &found {
             let Ok((schedule, broken)) = broken(row, against) else { continue };
             if broken.iter().any(ScheduleBreach::can_be_mended) {
-                asked.extend(mending(&schedule)?);
+                queries.extend(mending(&schedule)?);
             }
         }
-        link.commit(asked)?;
+        tx.commit(queries)?;
         Ok(())
     })
 }
 
 /// The statements that write the mended schedule. The next turn decides the occurrences it has
 /// missed.
-fn mending(schedule: &Schedule) -> Result<Vec<Asked>, Failure> {
+fn mending(schedule: &Schedule) -> Result<Vec<Query>, Failure> {
     let id = schedule.id.0;
     let progress = &schedule.progress;
     let is_idle = progress.active.is_empty() && progress.queued.is_empty();
@@ -173,7 +173,7 @@ fn mending(schedule: &Schedule) -> Result<Vec<Asked>, Failure> {
     };
     let words: Vec<String> = words(&schedule.declared.name).collect();
     Ok(vec![
-        Asked::new(
+        Query::new(
             PROGRESS,
             vec![
                 param(id),
@@ -186,8 +186,8 @@ fn mending(schedule: &Schedule) -> Result<Vec<Asked>, Failure> {
                 param(schedule.wake_at().map(ms)),
             ],
         ),
-        Asked::new(STATUS, vec![param(id), param(narrow(&Status::ALL, schedule.status))]),
-        Asked::new(FORGET_WORDS, vec![param(id)]),
-        Asked::new(WORDS, vec![param(id), param(words)]),
+        Query::new(STATUS, vec![param(id), param(narrow(&Status::ALL, schedule.status))]),
+        Query::new(FORGET_WORDS, vec![param(id)]),
+        Query::new(WORDS, vec![param(id), param(words)]),
     ])
 }

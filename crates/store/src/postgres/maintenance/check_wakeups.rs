@@ -4,7 +4,7 @@ use tokio_postgres::Row;
 
 use crate::check_run::{TOLD, more};
 use crate::failure::Failure;
-use crate::postgres::connections::transaction_connection::{Asked, Link, param};
+use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::maintenance::check::look;
 use crate::postgres::rows::columns::of_schedule;
 use crate::postgres::rows::decode;
@@ -38,10 +38,10 @@ const WRITE: &str = "UPDATE progress p SET wake_at = u.wake_at, stamp = 0
 
 impl Core {
     pub(crate) fn check_wakeups(&mut self, repair: bool) -> Result<Vec<Finding>, Failure> {
-        let wrong = wrong(&mut self.link)?;
+        let wrong = wrong(&mut self.tx)?;
         if repair {
             for some in wrong.chunks(AT_ONCE) {
-                mend(&mut self.link, some)?;
+                mend(&mut self.tx, some)?;
             }
         }
         let told = wrong.iter().take(TOLD);
@@ -67,10 +67,10 @@ fn is_wrong(row: &Row) -> Result<Option<(i64, Option<i64>)>, Failure> {
     Ok((!agree(due, stored)).then_some((schedule.id.0, due)))
 }
 
-fn wrong(link: &mut Link) -> Result<Vec<i64>, Failure> {
+fn wrong(tx: &mut TxConnection) -> Result<Vec<i64>, Failure> {
     let (mut wrong, mut after) = (Vec::new(), i64::MIN);
     loop {
-        let found = look(link, ALL, || vec![param(after)])?;
+        let found = look(tx, ALL, || vec![param(after)])?;
         for row in &found {
             after = get(row, 0)?;
             // A schedule that cannot be read is reported by `check_rows`.
@@ -82,9 +82,9 @@ fn wrong(link: &mut Link) -> Result<Vec<i64>, Failure> {
     }
 }
 
-fn mend(link: &mut Link, ids: &[i64]) -> Result<(), Failure> {
-    link.transact(|link| {
-        let found = link.begin(vec![Asked::new(LOCKED, vec![param(ids.to_vec())])])?;
+fn mend(tx: &mut TxConnection, ids: &[i64]) -> Result<(), Failure> {
+    tx.transact(|tx| {
+        let found = tx.begin(vec![Query::new(LOCKED, vec![param(ids.to_vec())])])?;
         let (mut wrong, mut due) = (Vec::new(), Vec::new());
         for row in found.iter().flatten() {
             if let Some((id, at)) = is_wrong(row)? {
@@ -92,7 +92,7 @@ fn mend(link: &mut Link, ids: &[i64]) -> Result<(), Failure> {
                 due.push(at);
             }
         }
-        link.commit(vec![Asked::new(WRITE, vec![param(wrong), param(due)])])?;
+        tx.commit(vec![Query::new(WRITE, vec![param(wrong), param(due)])])?;
         Ok(())
     })
 }

@@ -9,7 +9,7 @@ use tokio_postgres::Row;
 use crate::check_shared::{EXPIRED_AT, KEPT_FOR};
 use crate::failure::Failure;
 use crate::postgres::connections::query::many;
-use crate::postgres::connections::transaction_connection::{Asked, Link, param};
+use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::maintenance::topic_expiry::not_needed;
 use crate::postgres::nodes::clock::{database_now, refuse_far_off};
 use crate::postgres::rows::decode;
@@ -112,8 +112,8 @@ const OF_RUNS: [&str; 8] = [
 ];
 
 /// Queries the lock for removing history, and the database's time.
-pub(crate) fn ask_hold() -> Asked {
-    Asked::new(HOLD, vec![param(LOCK_EXPIRY)])
+pub(crate) fn ask_hold() -> Query {
+    Query::new(HOLD, vec![param(LOCK_EXPIRY)])
 }
 
 /// The time by which history is removed, in milliseconds; `None` if another node is removing it.
@@ -167,9 +167,9 @@ impl Core {
 
     /// The shortest retention that a schedule or workflow declares itself.
     fn shortest_retention(&mut self) -> Result<Option<SignedDuration>, Failure> {
-        let found = self.link.transact(|link| {
-            let found = link.begin(vec![Asked::new(SHORTEST, vec![])])?;
-            link.commit(vec![])?;
+        let found = self.tx.transact(|tx| {
+            let found = tx.begin(vec![Query::new(SHORTEST, vec![])])?;
+            tx.commit(vec![])?;
             Ok(found)
         })?;
         let row = found.first().and_then(|rows| rows.first());
@@ -185,32 +185,32 @@ impl Core {
         keep: SignedDuration,
         limit: usize,
     ) -> Result<(u64, bool), Failure> {
-        let Core { link, shared } = self;
-        link.transact(|link| {
-            let found = link.begin(vec![ask_hold(), Asked::new(PLACES, vec![])])?;
+        let Core { tx, shared } = self;
+        tx.transact(|tx| {
+            let found = tx.begin(vec![ask_hold(), Query::new(PLACES, vec![])])?;
             let Some(now) = hold(&found[0], shared, now)? else {
-                link.commit(vec![])?;
+                tx.commit(vec![])?;
                 return Ok((0, false));
             };
             let before = now.saturating_sub(milliseconds(keep));
-            let mut go = Go { link, now, before, limit, asked: Vec::new(), more: false };
+            let mut go = Go { tx, now, before, limit, queries: Vec::new(), more: false };
             let mut removed = go.expire_runs(&found[1])?;
             removed += go.expire_ledger(place(&found[1], "expired_schedule")?)?;
-            let Go { mut asked, mut more, .. } = go;
+            let Go { mut queries, mut more, .. } = go;
             if removed > 0 {
                 let kept = |sql, key: &'static str, value: i64| {
-                    Asked::new(sql, vec![param(key), param(value.to_string())])
+                    Query::new(sql, vec![param(key), param(value.to_string())])
                 };
-                asked.push(kept(KEEP_GREATEST, EXPIRED_AT, now));
-                asked.push(kept(KEEP_LEAST, KEPT_FOR, milliseconds(keep)));
+                queries.push(kept(KEEP_GREATEST, EXPIRED_AT, now));
+                queries.push(kept(KEEP_LEAST, KEPT_FOR, milliseconds(keep)));
             }
             let old = now.saturating_sub(KEYS_KEPT_MS);
-            asked.push(crate::postgres::views::incidents::ask_expire(before, limit));
-            asked.push(Asked::new(KEYS, vec![param(old), param(many(limit))]));
-            asked.extend(ask_expired(now, limit));
-            asked.push(minute_counts::ask_expire(now, limit));
-            asked.push(minute_counts::ask_add_up(now, limit));
-            let gone = link.commit(asked)?;
+            queries.push(crate::postgres::views::incidents::ask_expire(before, limit));
+            queries.push(Query::new(KEYS, vec![param(old), param(many(limit))]));
+            queries.extend(ask_expired(now, limit));
+            queries.push(minute_counts::ask_expire(now, limit));
+            queries.push(minute_counts::ask_add_up(now, limit));
+            let gone = tx.commit(queries)?;
             // The last six statements return a row for each row they removed: incidents, keys,
             // sign-ins, audit log; then two of tallies, which are not counted because they are
             // figures, not history.
@@ -235,12 +235,12 @@ fn place(found: &[Row], walk: &str) -> Result<i64, Failure> {
 
 /// One pass.
 struct Go<'a> {
-    link: &'a mut Link,
+    tx: &'a mut TxConnection,
     now: i64,
     before: i64,
     limit: usize,
     /// The statements that will be sent with the commit.
-    asked: Vec<Asked>,
+    queries: Vec<Query>,
     more: bool,
 }
 
@@ -248,7 +248,7 @@ impl Go<'_> {
     fn keep_place(&mut self, walk: &'static str, walked: &Walked) {
         self.more |= !walked.is_done;
         let params = vec![param(walk), param(walked.place.to_string())];
-        self.asked.push(Asked::new(KEEP_PLACE, params));
+        self.queries.push(Query::new(KEEP_PLACE, params));
     }
 
     fn expire_runs(&mut self, places: &[Row]) -> Result<usize, Failure> {
@@ -263,11 +263,11 @@ impl Go<'_> {
         expired.append(&mut walked.expired);
         self.others(place(places, "expired_run")?, place(places, "expired_again")?, &mut expired)?;
         expired.sort_unstable();
-        let expired = not_needed(self.link, expired)?;
+        let expired = not_needed(self.tx, expired)?;
         let count = expired.len();
         if count > 0 {
             for sql in OF_RUNS {
-                self.asked.push(Asked::new(sql, vec![param(expired.clone())]));
+                self.queries.push(Query::new(sql, vec![param(expired.clone())]));
             }
         }
         Ok(count)
@@ -276,13 +276,13 @@ impl Go<'_> {
     /// Expired runs of some schedules after this one, a few of each.
     fn of_schedules(&mut self, after: i64) -> Result<Walked, Failure> {
         let some = (self.limit / 2).clamp(1, SCHEDULES_LOOKED_AT);
-        let found = self.link.one(WITH_RETENTION, vec![param(after), param(many(some))])?;
+        let found = self.tx.one(WITH_RETENTION, vec![param(after), param(many(some))])?;
         let ids: Vec<i64> = found.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
         let Some(last) = ids.last().copied() else { return Ok(Walked::done(Vec::new())) };
         let is_last = ids.len() < some;
         let each = (self.limit / 2 / ids.len()).max(1);
         let params = vec![param(ids), param(self.now), param(many(each))];
-        let mut found = pairs(&self.link.one(OF_SCHEDULES, params)?)?;
+        let mut found = pairs(&self.tx.one(OF_SCHEDULES, params)?)?;
         let unfinished = first_with(&found, each).or(found.get(self.limit).map(|pair| pair.0));
         found.truncate(self.limit);
         let expired = found.into_iter().map(|(_, key)| key).collect();
@@ -300,7 +300,7 @@ impl Go<'_> {
         let (mut workflow, mut after, mut expired) = (from, after, Vec::new());
         let mut is_done = false;
         for _ in 0..self.limit {
-            let found = self.link.one(sql, vec![param(workflow)])?;
+            let found = self.tx.one(sql, vec![param(workflow)])?;
             let Some(row) = found.first() else {
                 (workflow, after, is_done) = (0, 0, true);
                 break;
@@ -348,13 +348,13 @@ impl Go<'_> {
         &mut self,
         sql: &'static str,
         from: i64,
-        params: Vec<crate::postgres::connections::transaction_connection::Param>,
+        params: Vec<crate::postgres::connections::tx_connection::Param>,
         before: i64,
         limit: usize,
     ) -> Result<Walked, Failure> {
         let mut all = vec![param(from)];
         all.extend(params);
-        let found = self.link.one(sql, all)?;
+        let found = self.tx.one(sql, all)?;
         let mut walked = Walked { expired: Vec::new(), place: from, is_done: false };
         for row in &found {
             if walked.expired.len() >= limit {
@@ -378,7 +378,7 @@ impl Go<'_> {
     /// The ledger is ordered by schedule: each pass looks at some schedules, and a few rows of
     /// each.
     fn expire_ledger(&mut self, after: i64) -> Result<usize, Failure> {
-        let found = self.link.one(WITH_LEDGER, vec![param(after), param(many(self.limit))])?;
+        let found = self.tx.one(WITH_LEDGER, vec![param(after), param(many(self.limit))])?;
         let (mut ids, mut befores, mut last) = (Vec::new(), Vec::new(), 0);
         for row in &found {
             let own: Option<i64> = get(row, 2)?;
@@ -391,7 +391,7 @@ impl Go<'_> {
         }
         let each = (self.limit / ids.len().max(1)).max(1);
         let params = vec![param(ids), param(befores), param(many(each))];
-        let old = pairs(&self.link.one(OLD_ROWS, params)?)?;
+        let old = pairs(&self.tx.one(OLD_ROWS, params)?)?;
         let walked = match first_with(&old, each) {
             Some(id) => Walked { expired: Vec::new(), place: id - 1, is_done: false },
             None if found.len() < self.limit => Walked::done(Vec::new()),
@@ -401,7 +401,7 @@ impl Go<'_> {
         let count = old.len();
         if count > 0 {
             let (schedules, numbers): (Vec<i64>, Vec<i64>) = old.into_iter().unzip();
-            self.asked.push(Asked::new(REMOVE_ROWS, vec![param(schedules), param(numbers)]));
+            self.queries.push(Query::new(REMOVE_ROWS, vec![param(schedules), param(numbers)]));
         }
         Ok(count)
     }

@@ -5,7 +5,7 @@ use tokio_postgres::Row;
 
 use crate::failure::Failure;
 use crate::postgres::connections::query::many;
-use crate::postgres::connections::transaction_connection::{Asked, Link, param};
+use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::maintenance::expiry::{KEEP_PLACE, ask_hold, hold};
 use crate::postgres::rows::decode::get;
 use crate::postgres::transaction::core::Core;
@@ -40,11 +40,11 @@ const UNCOUNT: &str = "UPDATE topics t SET consumed = t.consumed - u.consumed,
      WHERE t.id = u.id";
 
 /// Those of these runs that nothing open refers to.
-pub(crate) fn not_needed(link: &mut Link, mut runs: Vec<i64>) -> Result<Vec<i64>, Failure> {
+pub(crate) fn not_needed(tx: &mut TxConnection, mut runs: Vec<i64>) -> Result<Vec<i64>, Failure> {
     if runs.is_empty() {
         return Ok(runs);
     }
-    let needed = link.one(NEEDED, vec![param(runs.clone())])?;
+    let needed = tx.one(NEEDED, vec![param(runs.clone())])?;
     let needed: Vec<i64> = needed.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
     runs.retain(|run| !needed.contains(run));
     Ok(runs)
@@ -61,19 +61,19 @@ impl Core {
         keep: SignedDuration,
         limit: usize,
     ) -> Result<(usize, bool), Failure> {
-        let Core { link, shared } = self;
-        link.transact(|link| {
-            let found = link.begin(vec![ask_hold(), Asked::new(PLACE, vec![])])?;
+        let Core { tx, shared } = self;
+        tx.transact(|tx| {
+            let found = tx.begin(vec![ask_hold(), Query::new(PLACE, vec![])])?;
             let Some(now) = hold(&found[0], shared, now)? else {
-                link.commit(vec![])?;
+                tx.commit(vec![])?;
                 return Ok((0, false));
             };
             let before = now.saturating_sub(milliseconds(keep));
             let place = found[1].first().map(|row| get::<&str>(row, 0)).transpose()?;
             let place: i64 = place.and_then(|place| place.parse().ok()).unwrap_or(0);
             let params = vec![param(place), param(now), param(before), param(many(limit))];
-            let topics = link.one(WITH_OLD, params)?;
-            let (removed, done) = expire(link, &topics, limit)?;
+            let topics = tx.one(WITH_OLD, params)?;
+            let (removed, done) = expire(tx, &topics, limit)?;
             let is_last = done.is_none() && topics.len() < limit;
             let place = match done {
                 _ if is_last => 0,
@@ -81,7 +81,7 @@ impl Core {
                 None => topics.last().map(|row| get(row, 0)).transpose()?.unwrap_or(0),
             };
             let params = vec![param("expired_topic"), param(place.to_string())];
-            link.commit(vec![Asked::new(KEEP_PLACE, params)])?;
+            tx.commit(vec![Query::new(KEEP_PLACE, params)])?;
             Ok((removed, !is_last))
         })
     }
@@ -89,7 +89,11 @@ impl Core {
 
 /// Removes at most `limit` events. Returns how many, and the topic after which it stopped, if it
 /// did.
-fn expire(link: &mut Link, topics: &[Row], limit: usize) -> Result<(usize, Option<i64>), Failure> {
+fn expire(
+    tx: &mut TxConnection,
+    topics: &[Row],
+    limit: usize,
+) -> Result<(usize, Option<i64>), Failure> {
     let (mut ids, mut befores) = (Vec::new(), Vec::new());
     for row in topics {
         if get(row, 2)? {
@@ -100,13 +104,13 @@ fn expire(link: &mut Link, topics: &[Row], limit: usize) -> Result<(usize, Optio
     if ids.is_empty() {
         return Ok((0, None));
     }
-    let locked = link.one(LOCK, vec![param(ids.clone())])?;
+    let locked = tx.one(LOCK, vec![param(ids.clone())])?;
     let locked: Vec<i64> = locked.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
     let ours: Vec<(i64, i64)> =
         ids.into_iter().zip(befores).filter(|(id, _)| locked.contains(id)).collect();
     let (ids, befores): (Vec<i64>, Vec<i64>) = ours.into_iter().unzip();
     let each = (limit / ids.len().max(1)).max(1);
-    let found = link.one(OLD, vec![param(ids), param(befores), param(many(each))])?;
+    let found = tx.one(OLD, vec![param(ids), param(befores), param(many(each))])?;
     let mut old = Vec::with_capacity(found.len());
     for row in &found {
         old.push((get::<i64>(row, 0)?, get::<i64>(row, 1)?, get::<i16>(row, 2)?));
@@ -122,10 +126,10 @@ fn expire(link: &mut Link, topics: &[Row], limit: usize) -> Result<(usize, Optio
         consumed.push(many(count(2)));
         skipped.push(many(count(3)));
     }
-    link.ask(vec![
-        Asked::new("DELETE FROM events WHERE key = ANY($1)", vec![param(keys.clone())]),
-        Asked::new("DELETE FROM messages WHERE event = ANY($1)", vec![param(keys)]),
-        Asked::new(UNCOUNT, vec![param(of), param(consumed), param(skipped)]),
+    tx.ask(vec![
+        Query::new("DELETE FROM events WHERE key = ANY($1)", vec![param(keys.clone())]),
+        Query::new("DELETE FROM messages WHERE event = ANY($1)", vec![param(keys)]),
+        Query::new(UNCOUNT, vec![param(of), param(consumed), param(skipped)]),
     ])?;
     // The first topic that may have more.
     let full = old.chunk_by(of_one).find(|some| some.len() >= each).map(|some| some[0].0 - 1);

@@ -11,7 +11,7 @@ use language::Rules;
 use crate::access::AuditEntry;
 use crate::failure::Failure;
 use crate::postgres::connections::query::{ask, is_storable, many};
-use crate::postgres::connections::transaction_connection::{Asked, Link, param};
+use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::rows::decode;
 use crate::postgres::rows::decode::get;
 use crate::postgres::transaction::core::Core;
@@ -54,14 +54,14 @@ pub(crate) async fn backup(schema: String, to: PathBuf) -> Result<u64, Failure> 
 /// Begins a transaction while no other one may decide. Returns the rules, and the calendars they
 /// are built from.
 fn open_alone(
-    link: &mut Link,
+    tx: &mut TxConnection,
     shared: &Shared,
 ) -> Result<(Arc<Rules>, Vec<CalendarView>), Failure> {
     let hold = "SELECT pg_advisory_xact_lock($1, hashtext(current_schema()))";
-    let found = link.begin(vec![
-        Asked::new(hold, vec![param(crate::postgres::LOCK_RULES)]),
-        Asked::new("SELECT value FROM meta WHERE key = 'rules'", vec![]),
-        Asked::new(CALENDARS, vec![]),
+    let found = tx.begin(vec![
+        Query::new(hold, vec![param(crate::postgres::LOCK_RULES)]),
+        Query::new("SELECT value FROM meta WHERE key = 'rules'", vec![]),
+        Query::new(CALENDARS, vec![]),
     ])?;
     let Some(row) = found[1].first() else {
         return Err(Failure::Damaged("the calendars have no version".to_owned()));
@@ -76,13 +76,13 @@ fn open_alone(
 
 /// Commits the change with a new version of the rules, and returns the answers to `asked`.
 fn close(
-    link: &mut Link,
+    tx: &mut TxConnection,
     shared: &Shared,
     rules: Rules,
-    mut asked: Vec<Asked>,
+    mut queries: Vec<Query>,
 ) -> Result<Vec<Vec<tokio_postgres::Row>>, Failure> {
-    asked.push(Asked::new(NEXT_VERSION, vec![]));
-    let mut found = link.commit(asked)?;
+    queries.push(Query::new(NEXT_VERSION, vec![]));
+    let mut found = tx.commit(queries)?;
     let version = found.pop().unwrap_or_default();
     if let Some(row) = version.first() {
         shared.set_rules(get(row, 0)?, Arc::new(rules));
@@ -98,9 +98,9 @@ impl Core {
         moment: Moment,
         audit: Option<&AuditEntry>,
     ) -> Result<Vec<ScheduleId>, Failure> {
-        let Core { link, shared } = self;
-        link.transact(|link| {
-            let (before, mut calendars) = open_alone(link, shared)?;
+        let Core { tx, shared } = self;
+        tx.transact(|tx| {
+            let (before, mut calendars) = open_alone(tx, shared)?;
             calendars.retain(|calendar| calendar.id != id);
             calendars.push(CalendarView { id: id.to_owned(), spec: spec.to_owned() });
             let rules = rules::changed(&before, &calendars, &Change::Put(id))?;
@@ -111,13 +111,13 @@ impl Core {
             let outdated = "INSERT INTO outdated SELECT id FROM schedules
                             WHERE calendar IS NOT NULL ORDER BY id ON CONFLICT DO NOTHING";
             let using = "SELECT id FROM schedules WHERE calendar IS NOT NULL ORDER BY id";
-            let mut asked = vec![
-                Asked::new(put, vec![param(id.to_owned()), param(spec.to_owned())]),
-                Asked::new(outdated, vec![]),
-                Asked::new(using, vec![]),
+            let mut queries = vec![
+                Query::new(put, vec![param(id.to_owned()), param(spec.to_owned())]),
+                Query::new(outdated, vec![]),
+                Query::new(using, vec![]),
             ];
-            asked.extend(ask_audit(audit, shared.given(moment.now)));
-            let found = close(link, shared, rules, asked)?;
+            queries.extend(ask_audit(audit, shared.given(moment.now)));
+            let found = close(tx, shared, rules, queries)?;
             found[2].iter().map(|row| get(row, 0).map(ScheduleId)).collect()
         })
     }
@@ -131,25 +131,25 @@ impl Core {
         if !is_storable(id) {
             return Ok(false);
         }
-        let Core { link, shared } = self;
-        link.transact(|link| {
-            let (before, mut calendars) = open_alone(link, shared)?;
+        let Core { tx, shared } = self;
+        tx.transact(|tx| {
+            let (before, mut calendars) = open_alone(tx, shared)?;
             let used = "SELECT id FROM schedules WHERE calendar = $1 ORDER BY id LIMIT 1";
-            if let Some(row) = link.one(used, vec![param(id.to_owned())])?.first() {
+            if let Some(row) = tx.one(used, vec![param(id.to_owned())])?.first() {
                 let message = format!("Calendar {id} is used by schedule {}.", get::<i64>(row, 0)?);
                 return Err(Failure::Refused(Refused::Conflict(message)));
             }
             let known = calendars.len();
             calendars.retain(|calendar| calendar.id != id);
             if calendars.len() == known {
-                link.commit(vec![])?;
+                tx.commit(vec![])?;
                 return Ok(false);
             }
             let rules = rules::changed(&before, &calendars, &Change::Deleted(id))?;
             let delete = "DELETE FROM calendars WHERE id = $1";
-            let mut asked = vec![Asked::new(delete, vec![param(id.to_owned())])];
-            asked.extend(ask_audit(audit, shared.given(moment.now)));
-            close(link, shared, rules, asked)?;
+            let mut queries = vec![Query::new(delete, vec![param(id.to_owned())])];
+            queries.extend(ask_audit(audit, shared.given(moment.now)));
+            close(tx, shared, rules, queries)?;
             Ok(true)
         })
     }
@@ -160,9 +160,9 @@ impl Core {
         after: ScheduleId,
         limit: usize,
     ) -> Result<Vec<ScheduleId>, Failure> {
-        self.link.transact(|link| {
+        self.tx.transact(|tx| {
             let known = "SELECT value FROM meta WHERE key = 'zones'";
-            let found = link.begin(vec![Asked::new(known, vec![])])?;
+            let found = tx.begin(vec![Query::new(known, vec![])])?;
             let known: Option<String> = found[0].first().map(|row| get(row, 0)).transpose()?;
             let is_known = known.as_deref() == Some(zones);
             // On a new store nothing was computed with another zone database yet.
@@ -172,14 +172,14 @@ impl Core {
                 }
                 false => "SELECT id FROM progress WHERE id > $1 ORDER BY id LIMIT $2",
             };
-            let found = link.one(sql, vec![param(after.0), param(many(limit))])?;
+            let found = tx.one(sql, vec![param(after.0), param(many(limit))])?;
             if !found.is_empty() || is_known {
-                link.commit(vec![])?;
+                tx.commit(vec![])?;
                 return found.iter().map(|row| get(row, 0).map(ScheduleId)).collect();
             }
             let note = "INSERT INTO meta (key, value) VALUES ('zones', $1)
                         ON CONFLICT (key) DO UPDATE SET value = excluded.value";
-            link.commit(vec![Asked::new(note, vec![param(zones.to_owned())])])?;
+            tx.commit(vec![Query::new(note, vec![param(zones.to_owned())])])?;
             Ok(Vec::new())
         })
     }

@@ -11,22 +11,22 @@ use tokio_postgres::Row;
 
 use crate::check_shared::without_index;
 use crate::failure::Failure;
-use crate::postgres::connections::transaction_connection::{Asked, Link, param};
+use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::nodes::clock::database_now;
 use crate::postgres::nodes::starting::begin_start;
 use crate::postgres::rows::decode;
 use crate::postgres::rows::decode::get;
-use crate::postgres::transaction::after_commit::{Ahead, ask_everything};
+use crate::postgres::transaction::after_commit::{NextWakeups, ask_everything};
 use crate::postgres::transaction::core::Core;
 use crate::postgres::{PostgresClock, Shared};
 use crate::request::{Joined, RenewRequest, Renewed};
 use crate::stored::{milliseconds, ms};
 
 /// The database's time, or the caller's in tests. Begins the transaction.
-fn now(link: &mut Link, shared: &Shared, moment: Moment) -> Result<Timestamp, Failure> {
+fn now(tx: &mut TxConnection, shared: &Shared, moment: Moment) -> Result<Timestamp, Failure> {
     let sql = concat!("SELECT ", database_now!());
     let sent = shared.offset.read();
-    let found = link.begin(vec![Asked::new(sql, vec![])])?;
+    let found = tx.begin(vec![Query::new(sql, vec![])])?;
     match (shared.clock, found.first().and_then(|rows| rows.first())) {
         (PostgresClock::Database, Some(row)) => {
             let now = decode::instant(row, 0)?;
@@ -68,26 +68,25 @@ impl Core {
     /// Registers the node under a new id. Attempts of other nodes are taken over when their leases
     /// have run out.
     pub(crate) fn join(&mut self, name: &str, moment: Moment) -> Result<Joined, Failure> {
-        let Core { link, shared } = self;
-        link.transact(|link| {
-            let now = now(link, shared, moment)?;
-            if let Some(lost) = link.one(LOST_INDEXES, vec![])?.first() {
+        let Core { tx, shared } = self;
+        tx.transact(|tx| {
+            let now = now(tx, shared, moment)?;
+            if let Some(lost) = tx.one(LOST_INDEXES, vec![])?.first() {
                 return Err(without_index(get(lost, 0)?));
             }
             let sql =
                 "INSERT INTO nodes (name, started_at, seen_at, lease_until, capacity, attempts)
                        VALUES ($1, $2, $2, $3, 0, 0) RETURNING id";
             let lease = until(now, shared.lease);
-            let found =
-                link.one(sql, vec![param(name.to_owned()), param(ms(now)), param(lease)])?;
+            let found = tx.one(sql, vec![param(name.to_owned()), param(ms(now)), param(lease)])?;
             let id = found.first().map(|row| get(row, 0)).transpose()?;
             let node = NodeId(id.unwrap_or_default());
-            let starting = begin_start(link, name)?;
+            let starting = begin_start(tx, name)?;
             let gone = "SELECT count(*) FROM nodes WHERE lease_until < $1";
-            let asked = vec![Asked::new(gone, vec![param(ms(now))]), ask_everything(node)];
-            let found = link.commit(asked)?;
+            let queries = vec![Query::new(gone, vec![param(ms(now))]), ask_everything(node)];
+            let found = tx.commit(queries)?;
             let gone: i64 = found[0].first().map(|row| get(row, 0)).transpose()?.unwrap_or(0);
-            let next_wakeup = Ahead::of(found.last())?.earliest()?;
+            let next_wakeup = NextWakeups::of(found.last())?.earliest()?;
             shared.horizon.forget();
             let gone = usize::try_from(gone).unwrap_or(0);
             let (early_deaths, culprit) = (starting.deaths, starting.culprit());
@@ -96,9 +95,9 @@ impl Core {
     }
 
     pub(crate) fn renew(&mut self, request: &RenewRequest) -> Result<Renewed, Failure> {
-        let Core { link, shared } = self;
-        link.transact(|link| {
-            let now = now(link, shared, request.moment)?;
+        let Core { tx, shared } = self;
+        tx.transact(|tx| {
+            let now = now(tx, shared, request.moment)?;
             let renew =
                 "UPDATE nodes SET seen_at = $2, lease_until = $3, capacity = $4, attempts = $5
                          WHERE id = $1 RETURNING id";
@@ -109,8 +108,8 @@ impl Core {
                                OR EXISTS (SELECT 1 FROM open_runs WHERE lacks_place)";
             let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
             shared.horizon.begin_look();
-            let found = link.commit(vec![
-                Asked::new(
+            let found = tx.commit(vec![
+                Query::new(
                     renew,
                     vec![
                         param(request.node.0),
@@ -120,8 +119,8 @@ impl Core {
                         param(number(request.performed.len())),
                     ],
                 ),
-                Asked::new(own, vec![param(request.node.0)]),
-                Asked::new(waiting, vec![]),
+                Query::new(own, vec![param(request.node.0)]),
+                Query::new(waiting, vec![]),
                 ask_everything(request.node),
             ])?;
             if found[0].is_empty() {
@@ -135,7 +134,7 @@ impl Core {
                 .map(|(run, token)| Effect::Cancel { run: *run, token: *token })
                 .collect();
             let look = found[2].first().map(|row| get(row, 0)).transpose()?.unwrap_or(false);
-            let ahead = Ahead::of(found.last())?;
+            let ahead = NextWakeups::of(found.last())?;
             let any = ahead.schedule.into_iter().chain(ahead.run).min();
             shared.horizon.end_look(any.or(Some(ms(now))), ahead.run);
             Ok(Renewed { effects, next_wakeup: ahead.earliest()?, look })
@@ -144,15 +143,15 @@ impl Core {
 
     /// Removes the node. If it still owns attempts, its lease ends now, and others take over.
     pub(crate) fn leave(&mut self, node: NodeId) -> Result<(), Failure> {
-        self.link.transact(|link| {
-            link.begin(vec![])?;
-            link.commit(vec![
-                Asked::new(
+        self.tx.transact(|tx| {
+            tx.begin(vec![])?;
+            tx.commit(vec![
+                Query::new(
                     "DELETE FROM nodes WHERE id = $1 AND NOT EXISTS
                        (SELECT 1 FROM open_runs WHERE status = 1 AND $1 = ANY(owners))",
                     vec![param(node.0)],
                 ),
-                Asked::new("UPDATE nodes SET lease_until = 0 WHERE id = $1", vec![param(node.0)]),
+                Query::new("UPDATE nodes SET lease_until = 0 WHERE id = $1", vec![param(node.0)]),
             ])?;
             Ok(())
         })

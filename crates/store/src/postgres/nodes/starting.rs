@@ -5,7 +5,7 @@ use engine::turn::Wakeup;
 use jiff::Timestamp;
 
 use crate::failure::Failure;
-use crate::postgres::connections::transaction_connection::{Asked, Link, param};
+use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::rows::decode::get;
 use crate::postgres::transaction::core::Core;
 use crate::set_aside::read;
@@ -31,35 +31,35 @@ const BEGIN: &str = "SELECT min(key) FROM (
        (SELECT min(key) FROM open_runs WHERE status = 0 AND key + 0 > $1)) r";
 
 /// Reads the row an earlier start left, and stores the row of the new start.
-pub(crate) fn begin_start(link: &mut Link, name: &str) -> Result<Starting, Failure> {
-    let starting = Starting::next(find(link, name)?.as_deref());
-    keep(link, name, &starting)?;
+pub(crate) fn begin_start(tx: &mut TxConnection, name: &str) -> Result<Starting, Failure> {
+    let starting = Starting::next(find(tx, name)?.as_deref());
+    keep(tx, name, &starting)?;
     Ok(starting)
 }
 
-fn find(link: &mut Link, name: &str) -> Result<Option<String>, Failure> {
-    let found = link.one(FIND, vec![param(Starting::key(name))])?;
+fn find(tx: &mut TxConnection, name: &str) -> Result<Option<String>, Failure> {
+    let found = tx.one(FIND, vec![param(Starting::key(name))])?;
     found.first().map(|row| get(row, 0)).transpose()
 }
 
-fn keep(link: &mut Link, name: &str, starting: &Starting) -> Result<(), Failure> {
-    link.one(KEEP, vec![param(Starting::key(name)), param(starting.text())]).map(drop)
+fn keep(tx: &mut TxConnection, name: &str, starting: &Starting) -> Result<(), Failure> {
+    tx.one(KEEP, vec![param(Starting::key(name)), param(starting.text())]).map(drop)
 }
 
 impl Core {
     pub(crate) fn put_on_trial(&mut self, name: &str, what: Option<Wakeup>) -> Result<(), Failure> {
-        self.link.transact(|link| {
-            link.begin(Vec::new())?;
-            let starting = Starting::read(find(link, name)?.as_deref());
-            keep(link, name, &starting.trying(what))?;
-            link.commit(Vec::new()).map(drop)
+        self.tx.transact(|tx| {
+            tx.begin(Vec::new())?;
+            let starting = Starting::read(find(tx, name)?.as_deref());
+            keep(tx, name, &starting.trying(what))?;
+            tx.commit(Vec::new()).map(drop)
         })
     }
 
     pub(crate) fn has_settled(&mut self, name: &str) -> Result<(), Failure> {
-        self.link.transact(|link| {
-            link.begin(Vec::new())?;
-            link.commit(vec![Asked::new(FORGET, vec![param(Starting::key(name))])]).map(drop)
+        self.tx.transact(|tx| {
+            tx.begin(Vec::new())?;
+            tx.commit(vec![Query::new(FORGET, vec![param(Starting::key(name))])]).map(drop)
         })
     }
 
@@ -68,10 +68,10 @@ impl Core {
         now: Timestamp,
         after: RunKey,
     ) -> Result<Option<Trial>, Failure> {
-        self.link.transact(|link| {
-            link.begin(Vec::new())?;
-            let due = Asked::new(DUE, vec![param(ms(now))]);
-            let found = link.commit(vec![due, Asked::new(BEGIN, vec![param(after.0)])])?;
+        self.tx.transact(|tx| {
+            tx.begin(Vec::new())?;
+            let due = Query::new(DUE, vec![param(ms(now))]);
+            let found = tx.commit(vec![due, Query::new(BEGIN, vec![param(after.0)])])?;
             if let Some(row) = found[0].first() {
                 return Ok(Some(Trial::Due(read(get(row, 0)?, get(row, 1)?)?)));
             }

@@ -9,10 +9,10 @@ use jiff::Timestamp;
 use tokio_postgres::Row;
 
 use crate::failure::Failure;
-use crate::postgres::connections::transaction_connection::{Asked, Link, param};
+use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::rows::decode::get;
 use crate::postgres::transaction::apply::{self, Before};
-use crate::postgres::transaction::apply_progress::Was;
+use crate::postgres::transaction::apply_progress::PreviousRow;
 use crate::postgres::transaction::minute_counts;
 use crate::postgres::transaction::shared::Shared;
 use crate::request::Call;
@@ -61,13 +61,13 @@ const AHEAD: &str =
 const AHEAD_OF_SCHEDULES: &str = ahead!("NULL::bigint");
 
 /// The query for the earliest wakeups of all time.
-pub(crate) fn ask_everything(node: NodeId) -> Asked {
-    Asked::new(AHEAD, vec![param(node.0), param(i64::MIN)])
+pub(crate) fn ask_everything(node: NodeId) -> Query {
+    Query::new(AHEAD, vec![param(node.0), param(i64::MIN)])
 }
 
 /// The earliest wakeups, in milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Ahead {
+pub(crate) struct NextWakeups {
     /// Of schedules and handlers.
     pub(crate) schedule: Option<i64>,
     pub(crate) run: Option<i64>,
@@ -75,11 +75,13 @@ pub(crate) struct Ahead {
     others: bool,
 }
 
-impl Ahead {
+impl NextWakeups {
     /// Reads the answer to [`ask_everything`].
-    pub(crate) fn of(found: Option<&Vec<Row>>) -> Result<Ahead, Failure> {
-        let Some(row) = found.and_then(|rows| rows.first()) else { return Ok(Ahead::default()) };
-        Ok(Ahead {
+    pub(crate) fn of(found: Option<&Vec<Row>>) -> Result<NextWakeups, Failure> {
+        let Some(row) = found.and_then(|rows| rows.first()) else {
+            return Ok(NextWakeups::default());
+        };
+        Ok(NextWakeups {
             schedule: get(row, 0)?,
             run: get(row, 1)?,
             lease: get(row, 2)?,
@@ -95,7 +97,7 @@ impl Ahead {
 }
 
 /// What is left to do after a transaction.
-pub(crate) struct Left {
+pub(crate) struct AfterCommit {
     /// The earliest wakeup.
     pub(crate) next_wakeup: Option<Timestamp>,
     pub(crate) others: bool,
@@ -135,7 +137,7 @@ pub(crate) struct Ending<'a> {
     /// The stamp of the turn that writes; 0 if it is not a turn.
     pub(crate) stamp: i64,
     /// The schedules as they were loaded.
-    pub(crate) before: &'a ById<ScheduleId, Was>,
+    pub(crate) before: &'a ById<ScheduleId, PreviousRow>,
     /// Runs that were not locked, with the stamp each row must still carry, or nothing is written.
     pub(crate) unlocked: &'a ById<RunKey, i64>,
     /// Whether the transaction holds a workflow or topic exclusively: it must then not wait for a
@@ -146,46 +148,46 @@ pub(crate) struct Ending<'a> {
 impl Ending<'_> {
     /// Adds what was recovered after downtime to the node's row. Other turns of this node may write
     /// the same row at the same time, so this also comes last.
-    fn ask_recovered(&self) -> Option<Asked> {
+    fn ask_recovered(&self) -> Option<Query> {
         let Recovered { missed, made_up, coalesced, taken_over } = self.writes.recovered;
         let sql = "UPDATE nodes SET missed = missed + $2, made_up = made_up + $3,
                      coalesced = coalesced + $4, taken_over = taken_over + $5 WHERE id = $1";
         let counts =
             [missed, made_up, coalesced, taken_over].map(|count| param(count.cast_signed()));
         let params = [param(self.node.0)].into_iter().chain(counts).collect();
-        (!self.writes.recovered.is_nothing()).then(|| Asked::new(sql, params))
+        (!self.writes.recovered.is_nothing()).then(|| Query::new(sql, params))
     }
 
     /// Writes everything and commits.
     pub(crate) fn end(
         &self,
-        link: &mut Link,
+        tx: &mut TxConnection,
         calls: &HashSet<Call>,
-        besides: Vec<Asked>,
-    ) -> Result<Left, Failure> {
-        let may_be_there = link.has_met_others();
+        besides: Vec<Query>,
+    ) -> Result<AfterCommit, Failure> {
+        let may_be_there = tx.has_met_others();
         let before = Before {
             schedules: self.before,
             unlocked: self.unlocked,
             may_be_there,
             must_not_wait: self.must_not_wait,
         };
-        let mut asked = apply::statements(self.writes, self.node, self.stamp, before)?;
-        asked.extend(besides);
+        let mut queries = apply::statements(self.writes, self.node, self.stamp, before)?;
+        queries.extend(besides);
         for call in calls {
-            asked.push(self.shared.ask_call(*call, self.node));
+            queries.push(self.shared.ask_call(*call, self.node));
         }
         // Written last: whoever waits for these rows holds up nobody else.
-        asked.extend(minute_counts::ask_write(self.writes));
-        asked.extend(self.ask_recovered());
+        queries.extend(minute_counts::ask_write(self.writes));
+        queries.extend(self.ask_recovered());
         let (now, horizon) = (ms(self.now), &self.shared.horizon);
         // Due wakeups were just claimed, or another node decides them: only later ones are queried.
         let is_busy = self.writes.runs.len() >= BUSY;
         let known_run = if is_busy { horizon.next_run(now) } else { None };
         let ahead = if known_run.is_some() { AHEAD_OF_SCHEDULES } else { AHEAD };
-        asked.push(Asked::new(ahead, vec![param(self.node.0), param(now)]));
-        let found = link.commit(asked)?;
-        let mut ahead = Ahead::of(found.last())?;
+        queries.push(Query::new(ahead, vec![param(self.node.0), param(now)]));
+        let found = tx.commit(queries)?;
+        let mut ahead = NextWakeups::of(found.last())?;
         if known_run.is_none() {
             horizon.found_run(ahead.run);
         }
@@ -194,6 +196,6 @@ impl Ending<'_> {
         let earlier = |a: Option<i64>, b: Option<i64>| a.into_iter().chain(b).min();
         ahead.schedule = earlier(ahead.schedule, schedule);
         ahead.run = earlier(earlier(ahead.run, known_run.flatten()), run);
-        Ok(Left { next_wakeup: ahead.earliest()?, others: ahead.others })
+        Ok(AfterCommit { next_wakeup: ahead.earliest()?, others: ahead.others })
     }
 }

@@ -10,13 +10,13 @@ use engine::{NodeId, RunKey, ScheduleId};
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::failure::Failure;
-use crate::postgres::connections::transaction_connection::{Asked, Param, param};
+use crate::postgres::connections::tx_connection::{Param, Query, param};
 use crate::postgres::rows::decode::narrow;
-use crate::postgres::transaction::apply_progress::{self, Was};
+use crate::postgres::transaction::apply_progress::{self, PreviousRow};
 use crate::postgres::transaction::apply_runs;
 use crate::postgres::transaction::apply_topics;
 use crate::postgres::transaction::apply_waiting;
-use crate::postgres::transaction::bulk_insert::{Outgoing, Table};
+use crate::postgres::transaction::bulk_insert::{BulkInsert, Table};
 use crate::postgres::transaction::last_steps;
 use crate::stored::{block, json, milliseconds, ms};
 use crate::words::words;
@@ -29,7 +29,7 @@ const SLOTS: i64 = 16;
 #[derive(Clone, Copy)]
 pub(crate) struct Before<'a> {
     /// The schedules as they were loaded.
-    pub(crate) schedules: &'a ById<ScheduleId, Was>,
+    pub(crate) schedules: &'a ById<ScheduleId, PreviousRow>,
     /// Runs that were not locked, with the stamp each row must still carry.
     pub(crate) unlocked: &'a ById<RunKey, i64>,
     /// An earlier try of this transaction found that rows it took for new were there already.
@@ -45,7 +45,7 @@ pub(crate) fn statements(
     node: NodeId,
     stamp: i64,
     before: Before<'_>,
-) -> Result<Vec<Asked>, Failure> {
+) -> Result<Vec<Query>, Failure> {
     let mut all = Vec::new();
     schedules(writes, node, stamp, before, &mut all)?;
     let last_steps = last_steps::of(writes);
@@ -60,7 +60,7 @@ pub(crate) fn statements(
     overrides(writes, &mut all)?;
     if !writes.nodes_gone.is_empty() {
         let ids: Vec<i64> = writes.nodes_gone.iter().map(|node| node.0).collect();
-        all.push(Asked::new("DELETE FROM nodes WHERE id = ANY($1)", vec![param(ids)]));
+        all.push(Query::new("DELETE FROM nodes WHERE id = ANY($1)", vec![param(ids)]));
     }
     Ok(all)
 }
@@ -105,7 +105,7 @@ fn schedules(
     node: NodeId,
     stamp: i64,
     before: Before<'_>,
-    all: &mut Vec<Asked>,
+    all: &mut Vec<Query>,
 ) -> Result<(), Failure> {
     let mut counts = Counts::default();
     let (mut new, mut changed, mut moved, mut gone) = (vec![], vec![], vec![], vec![]);
@@ -148,14 +148,14 @@ fn schedules(
             "DELETE FROM overrides WHERE schedule = ANY($1)",
             "DELETE FROM words WHERE schedule = ANY($1)",
         ] {
-            all.push(Asked::new(sql, vec![param(gone.clone())]));
+            all.push(Query::new(sql, vec![param(gone.clone())]));
         }
     }
     counts.write(node, all);
     Ok(())
 }
 
-fn insert_schedules(new: &[&Schedule], stamp: i64, all: &mut Vec<Asked>) -> Result<(), Failure> {
+fn insert_schedules(new: &[&Schedule], stamp: i64, all: &mut Vec<Query>) -> Result<(), Failure> {
     if new.is_empty() {
         return Ok(());
     }
@@ -163,7 +163,7 @@ fn insert_schedules(new: &[&Schedule], stamp: i64, all: &mut Vec<Asked>) -> Resu
                  created_at, updated_at, version)
                SELECT *, 0 FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::smallint[],
                  $5::text[], $6::bigint[], $7::text[], $8::bigint[], $9::bigint[])";
-    all.push(Asked::new(
+    all.push(Query::new(
         sql,
         vec![
             column(new, |s| s.id.0),
@@ -182,7 +182,7 @@ fn insert_schedules(new: &[&Schedule], stamp: i64, all: &mut Vec<Asked>) -> Resu
     Ok(())
 }
 
-fn put_words(schedules: &[&Schedule], all: &mut Vec<Asked>) {
+fn put_words(schedules: &[&Schedule], all: &mut Vec<Query>) {
     let mut found = Vec::new();
     for schedule in schedules {
         found.extend(words(&schedule.declared.name).map(|word| (word, schedule.id.0)));
@@ -190,19 +190,19 @@ fn put_words(schedules: &[&Schedule], all: &mut Vec<Asked>) {
     let sql = "INSERT INTO words (word, schedule) SELECT * FROM unnest($1::text[], $2::bigint[])
                ON CONFLICT DO NOTHING";
     let params = vec![column(&found, |(word, _)| word.clone()), column(&found, |(_, id)| *id)];
-    all.push(Asked::new(sql, params));
+    all.push(Query::new(sql, params));
 }
 
-fn rename(schedules: &[&Schedule], all: &mut Vec<Asked>) {
+fn rename(schedules: &[&Schedule], all: &mut Vec<Query>) {
     if schedules.is_empty() {
         return;
     }
     let sql = "DELETE FROM words WHERE schedule = ANY($1)";
-    all.push(Asked::new(sql, vec![column(schedules, |s| s.id.0)]));
+    all.push(Query::new(sql, vec![column(schedules, |s| s.id.0)]));
     put_words(schedules, all);
 }
 
-fn update_schedules(changed: &[&Schedule], all: &mut Vec<Asked>) -> Result<(), Failure> {
+fn update_schedules(changed: &[&Schedule], all: &mut Vec<Query>) -> Result<(), Failure> {
     if changed.is_empty() {
         return Ok(());
     }
@@ -212,7 +212,7 @@ fn update_schedules(changed: &[&Schedule], all: &mut Vec<Asked>) -> Result<(), F
                FROM unnest($1::bigint[], $2::smallint[], $3::text[], $4::bigint[], $5::text[],
                  $6::bigint[]) AS u (id, status, calendar, retention, declared, updated_at)
                WHERE s.id = u.id";
-    all.push(Asked::new(
+    all.push(Query::new(
         sql,
         vec![
             column(changed, |s| s.id.0),
@@ -252,7 +252,7 @@ static LEDGER: Table = Table {
              reason, run) FROM STDIN (FORMAT binary)",
 };
 
-fn ledger(writes: &Writes, before: Before<'_>, all: &mut Vec<Asked>) -> Result<(), Failure> {
+fn ledger(writes: &Writes, before: Before<'_>, all: &mut Vec<Query>) -> Result<(), Failure> {
     // If a turn writes a ledger row twice, the last version counts, but the run of the first is
     // kept.
     let mut latest: BTreeMap<_, (&Entry, Option<RunKey>)> = BTreeMap::new();
@@ -269,16 +269,16 @@ fn ledger(writes: &Writes, before: Before<'_>, all: &mut Vec<Asked>) -> Result<(
         if rows.is_empty() {
             continue;
         }
-        let mut out = Outgoing::new_rows(&LEDGER, rows.len(), may_be_there);
+        let mut out = BulkInsert::new_rows(&LEDGER, rows.len(), may_be_there);
         for (entry, run) in rows {
             put_entry(entry, run, &mut out)?;
         }
-        all.push(out.asked());
+        all.push(out.queries());
     }
     Ok(())
 }
 
-fn put_entry(entry: &Entry, run: Option<RunKey>, row: &mut Outgoing) -> Result<(), Failure> {
+fn put_entry(entry: &Entry, run: Option<RunKey>, row: &mut BulkInsert) -> Result<(), Failure> {
     row.put(entry.schedule.0)?;
     row.put(entry.n.cast_signed())?;
     row.put(entry.count.cast_signed())?;
@@ -291,7 +291,7 @@ fn put_entry(entry: &Entry, run: Option<RunKey>, row: &mut Outgoing) -> Result<(
     row.put(run.map(|run| run.0))
 }
 
-fn workflows(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
+fn workflows(writes: &Writes, all: &mut Vec<Query>) -> Result<(), Failure> {
     for w in &writes.workflows {
         let sql =
             "INSERT INTO workflows (id, name, status, paused, newest, live, concurrency, active,
@@ -322,7 +322,7 @@ fn workflows(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
             param(w.handling.map(|run| run.0)),
             param(w.incident.map(|key| key.0)),
         ];
-        all.push(Asked::new(sql, params));
+        all.push(Query::new(sql, params));
     }
     for revision in &writes.revisions {
         let sql =
@@ -336,15 +336,15 @@ fn workflows(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
             param(revision.folder.as_deref().map(owned)),
             param(ms(revision.created_at)),
         ];
-        all.push(Asked::new(sql, params));
+        all.push(Query::new(sql, params));
     }
     Ok(())
 }
 
-fn overrides(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
+fn overrides(writes: &Writes, all: &mut Vec<Query>) -> Result<(), Failure> {
     for write in &writes.overrides {
         all.push(match write {
-            OverrideWrite::Put(id, over) => Asked::new(
+            OverrideWrite::Put(id, over) => Query::new(
                 "INSERT INTO overrides (schedule, nominal, action, by) VALUES ($1, $2, $3, $4)
                  ON CONFLICT (schedule, nominal) DO UPDATE
                  SET action = excluded.action, by = excluded.by",
@@ -355,7 +355,7 @@ fn overrides(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
                     param(owned(&over.by)),
                 ],
             ),
-            OverrideWrite::Delete(id, nominal) => Asked::new(
+            OverrideWrite::Delete(id, nominal) => Query::new(
                 "DELETE FROM overrides WHERE schedule = $1 AND nominal = $2",
                 vec![param(id.0), param(ms(*nominal))],
             ),
@@ -381,7 +381,7 @@ impl Counts {
         *self.by_block.entry((status, block(schedule.id.0))).or_default() += change;
     }
 
-    fn write(self, node: NodeId, all: &mut Vec<Asked>) {
+    fn write(self, node: NodeId, all: &mut Vec<Query>) {
         let slot = i16::try_from(node.0 % SLOTS).unwrap_or(0);
         let rows: Vec<_> =
             self.by_workflow.into_iter().filter(|(_, change)| *change != 0).collect();
@@ -398,7 +398,7 @@ impl Counts {
                 param(slot),
                 column(&rows, |(_, change)| *change),
             ];
-            all.push(Asked::new(sql, params));
+            all.push(Query::new(sql, params));
         }
         let rows: Vec<_> = self.by_block.into_iter().filter(|(_, change)| *change != 0).collect();
         if !rows.is_empty() {
@@ -414,7 +414,7 @@ impl Counts {
                 param(slot),
                 column(&rows, |(_, change)| *change),
             ];
-            all.push(Asked::new(sql, params));
+            all.push(Query::new(sql, params));
         }
     }
 }

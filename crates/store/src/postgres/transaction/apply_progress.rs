@@ -7,7 +7,7 @@ use engine::schedule::Schedule;
 use engine::turn::ById;
 
 use crate::failure::Failure;
-use crate::postgres::connections::transaction_connection::{Asked, Param, param};
+use crate::postgres::connections::tx_connection::{Param, Query, param};
 use crate::postgres::rows::decode::narrow;
 use crate::postgres::transaction::apply::owned;
 use crate::postgres::transaction::bulk_insert::MANY;
@@ -111,15 +111,15 @@ static ENDED: Narrow = Narrow {
 
 /// The values of a row as it was loaded.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Was {
+pub(crate) struct PreviousRow {
     numbers: [i64; NUMBERS],
     had_error: bool,
 }
 
-impl Was {
-    pub(crate) fn of(schedule: &Schedule) -> Was {
+impl PreviousRow {
+    pub(crate) fn of(schedule: &Schedule) -> PreviousRow {
         let had_error = schedule.progress.last_error.is_some();
-        Was { numbers: numbers_of(schedule, 0), had_error }
+        PreviousRow { numbers: numbers_of(schedule, 0), had_error }
     }
 
     /// The number of the next occurrence.
@@ -136,7 +136,7 @@ struct Moved<'a> {
 
 impl Narrow {
     /// Whether every value that changed is among these columns.
-    fn is_enough(&self, was: Option<&Was>, is: &Moved<'_>) -> bool {
+    fn is_enough(&self, was: Option<&PreviousRow>, is: &Moved<'_>) -> bool {
         let Some(was) = was else { return false };
         let is_same = |at: usize| was.numbers[at] == is.numbers[at] || self.numbers.contains(&at);
         let has_error = is.schedule.progress.last_error.is_some();
@@ -144,7 +144,7 @@ impl Narrow {
         keeps_error && (0..NUMBERS).all(is_same)
     }
 
-    fn asked(&self, moved: &[Moved<'_>], stamp: i64) -> Result<Asked, Failure> {
+    fn queries(&self, moved: &[Moved<'_>], stamp: i64) -> Result<Query, Failure> {
         let mut rows = Rows::default();
         for moved in moved {
             rows.put(moved.schedule, self.numbers.iter().map(|at| &moved.numbers[*at]))?;
@@ -152,25 +152,25 @@ impl Narrow {
         let count = i32::try_from(rows.ids.len()).unwrap_or(i32::MAX);
         let mut params = rows.params(stamp);
         params.push(param(count));
-        Ok(Asked::new(self.sql, params))
+        Ok(Query::new(self.sql, params))
     }
 }
 
 /// Inserts the progress of new schedules.
-pub(crate) fn insert(new: &[&Schedule], stamp: i64) -> Result<Asked, Failure> {
+pub(crate) fn insert(new: &[&Schedule], stamp: i64) -> Result<Query, Failure> {
     let mut rows = Rows::default();
     for schedule in new {
         rows.put(schedule, &numbers_of(schedule, 0))?;
     }
-    Ok(Asked::new(NEW, rows.params(stamp)))
+    Ok(Query::new(NEW, rows.params(stamp)))
 }
 
 /// Updates the progress of schedules. Each comes with the amount by which its version goes up.
 pub(crate) fn update(
     moved: &[(&Schedule, i32)],
-    before: &ById<ScheduleId, Was>,
+    before: &ById<ScheduleId, PreviousRow>,
     stamp: i64,
-    all: &mut Vec<Asked>,
+    all: &mut Vec<Query>,
 ) -> Result<(), Failure> {
     let [mut begun, mut ended, mut others] = [(); 3].map(|()| Vec::new());
     for (schedule, version) in moved {
@@ -187,7 +187,7 @@ pub(crate) fn update(
     for (form, moved) in [(&BEGUN, begun), (&ENDED, ended)] {
         match moved.len() < MANY {
             true => others.extend(moved),
-            false => all.push(form.asked(&moved, stamp)?),
+            false => all.push(form.queries(&moved, stamp)?),
         }
     }
     if others.is_empty() {
@@ -197,7 +197,7 @@ pub(crate) fn update(
     for moved in &others {
         rows.put(moved.schedule, &moved.numbers)?;
     }
-    all.push(Asked::new(MOVED, rows.params(stamp)));
+    all.push(Query::new(MOVED, rows.params(stamp)));
     Ok(())
 }
 

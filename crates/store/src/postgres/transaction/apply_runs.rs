@@ -8,10 +8,10 @@ use engine::turn::{RunWrite, Writes};
 use tokio_postgres::types::Type;
 
 use crate::failure::Failure;
-use crate::postgres::connections::transaction_connection::{Asked, param};
+use crate::postgres::connections::tx_connection::{Query, param};
 use crate::postgres::rows::decode::narrow;
 use crate::postgres::transaction::apply::{Before, column, plain};
-use crate::postgres::transaction::bulk_insert::{Numbers, Outgoing, Table};
+use crate::postgres::transaction::bulk_insert::{BulkInsert, Numbers, Table};
 use crate::postgres::transaction::last_steps::{self, LastSteps};
 use crate::stored::{json, milliseconds, ms};
 
@@ -27,10 +27,10 @@ const STILL_SO: &str = "WITH same AS (
      SELECT 1 / (coalesce(array_agg(stamp ORDER BY key), '{}') = $2)::integer FROM same";
 
 /// The statement for these runs with the stamps they must still carry; `None` if there are no runs.
-fn guard(sql: &'static str, mut runs: Vec<(i64, i64)>) -> Option<Asked> {
+fn guard(sql: &'static str, mut runs: Vec<(i64, i64)>) -> Option<Query> {
     runs.sort_unstable();
     let params = || vec![column(&runs, |run| run.0), column(&runs, |run| run.1)];
-    (!runs.is_empty()).then(|| Asked::new(sql, params()))
+    (!runs.is_empty()).then(|| Query::new(sql, params()))
 }
 
 pub(crate) fn runs(
@@ -38,7 +38,7 @@ pub(crate) fn runs(
     stamp: i64,
     before: Before<'_>,
     last_steps: &LastSteps<'_>,
-    all: &mut Vec<Asked>,
+    all: &mut Vec<Query>,
 ) -> Result<(), Failure> {
     let (mut new, mut changed, mut ended, mut left) = (vec![], vec![], vec![], vec![]);
     let (mut left_unlocked, mut changed_unlocked) = (vec![], vec![]);
@@ -66,13 +66,13 @@ pub(crate) fn runs(
     all.extend(guard(LEFT, left_unlocked));
     all.extend(guard(STILL_SO, changed_unlocked));
     if !left.is_empty() {
-        all.push(Asked::new("DELETE FROM open_runs WHERE key = ANY($1)", vec![param(left)]));
+        all.push(Query::new("DELETE FROM open_runs WHERE key = ANY($1)", vec![param(left)]));
     }
     let none = LastSteps::default();
-    write_runs(&new, stamp, &none, Outgoing::new_rows(&OPEN, new.len(), false), all)?;
-    let rows = Outgoing::new_rows(&ENDED, ended.len(), false);
+    write_runs(&new, stamp, &none, BulkInsert::new_rows(&OPEN, new.len(), false), all)?;
+    let rows = BulkInsert::new_rows(&ENDED, ended.len(), false);
     write_runs(&ended, stamp, last_steps, rows, all)?;
-    write_runs(&changed, stamp, &none, Outgoing::arrays(CHANGED, &TYPES), all)
+    write_runs(&changed, stamp, &none, BulkInsert::arrays(CHANGED, &TYPES), all)
 }
 
 macro_rules! columns {
@@ -171,8 +171,8 @@ fn write_runs(
     runs: &[&Run],
     stamp: i64,
     last_steps: &LastSteps<'_>,
-    mut rows: Outgoing,
-    all: &mut Vec<Asked>,
+    mut rows: BulkInsert,
+    all: &mut Vec<Query>,
 ) -> Result<(), Failure> {
     if runs.is_empty() {
         return Ok(());
@@ -182,11 +182,11 @@ fn write_runs(
         let last_steps = last_steps.get(&run.key).map(|records| last_steps::written(records));
         rows.put(last_steps.transpose()?)?;
     }
-    all.push(rows.asked());
+    all.push(rows.queries());
     Ok(())
 }
 
-fn put_run(run: &Run, stamp: i64, row: &mut Outgoing) -> Result<(), Failure> {
+fn put_run(run: &Run, stamp: i64, row: &mut BulkInsert) -> Result<(), Failure> {
     let (uuid, n, retry) = match run.id {
         RunId::Occurrence { n, retry, .. } => (None, Some(n.cast_signed()), retry.cast_signed()),
         RunId::Other(uuid) => (Some(uuid::Uuid::from_u128(uuid)), None, 0),
@@ -218,7 +218,7 @@ fn put_run(run: &Run, stamp: i64, row: &mut Outgoing) -> Result<(), Failure> {
 }
 
 /// Adds the columns that change during a run.
-fn put_position(run: &Run, row: &mut Outgoing) -> Result<(), Failure> {
+fn put_position(run: &Run, row: &mut BulkInsert) -> Result<(), Failure> {
     row.put(narrow(&RunStatus::ALL, run.status))?;
     row.put(run.started_at.map(ms))?;
     row.put(run.ended_at.map(ms))?;
@@ -268,7 +268,7 @@ pub(crate) fn steps(
     writes: &Writes,
     last_steps: &LastSteps<'_>,
     may_be_there: bool,
-    all: &mut Vec<Asked>,
+    all: &mut Vec<Query>,
 ) -> Result<(), Failure> {
     // If a turn writes a part twice, the last version counts.
     let latest: BTreeMap<_, _> = writes
@@ -293,14 +293,14 @@ pub(crate) fn steps(
         if rows.is_empty() {
             continue;
         }
-        let mut out = Outgoing::new_rows(&STEPS, rows.len(), may_be_there);
+        let mut out = BulkInsert::new_rows(&STEPS, rows.len(), may_be_there);
         for ((run, step, item), record) in rows {
             out.put(run)?;
             out.put(step.cast_signed())?;
             out.put(item.number())?;
             put_record(record, &mut out)?;
         }
-        all.push(out.asked());
+        all.push(out.queries());
     }
     Ok(())
 }
@@ -321,11 +321,11 @@ const INSERT_ATTEMPTS: &str = "INSERT INTO attempts
        $6::smallint[], $7::bigint[], $8::text[])
      ON CONFLICT DO NOTHING";
 
-pub(crate) fn attempts(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
+pub(crate) fn attempts(writes: &Writes, all: &mut Vec<Query>) -> Result<(), Failure> {
     if writes.attempts.is_empty() {
         return Ok(());
     }
-    let mut out = Outgoing::arrays(INSERT_ATTEMPTS, ATTEMPTS);
+    let mut out = BulkInsert::arrays(INSERT_ATTEMPTS, ATTEMPTS);
     for (run, attempt) in &writes.attempts {
         out.put(run.0)?;
         out.put(attempt.step.cast_signed())?;
@@ -336,11 +336,11 @@ pub(crate) fn attempts(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Fail
         out.put(ms(attempt.ended_at))?;
         out.put(attempt.error.as_ref().map(json).transpose()?)?;
     }
-    all.push(out.asked());
+    all.push(out.queries());
     Ok(())
 }
 
-fn put_record(record: &StepRecord, row: &mut Outgoing) -> Result<(), Failure> {
+fn put_record(record: &StepRecord, row: &mut BulkInsert) -> Result<(), Failure> {
     row.put(narrow(&StepStatus::ALL, record.status))?;
     row.put(record.attempts.cast_signed())?;
     row.put(ms(record.started_at))?;

@@ -9,13 +9,13 @@ use engine::turn::{EventWrite, HandlerWrite, TopicWrite, WaitWrite, Writes};
 use language::definition::HandlerKind;
 
 use crate::failure::Failure;
-use crate::postgres::connections::transaction_connection::{Asked, param};
+use crate::postgres::connections::tx_connection::{Query, param};
 use crate::postgres::rows::decode::narrow;
 use crate::postgres::rows::topic_rows::stored_subscriber;
 use crate::postgres::transaction::apply::{column, owned, try_column};
 use crate::stored::{json, ms};
 
-pub(crate) fn topics(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
+pub(crate) fn topics(writes: &Writes, all: &mut Vec<Query>) -> Result<(), Failure> {
     put_topics(writes, all);
     events(writes, all)?;
     handlers(writes, all);
@@ -34,7 +34,7 @@ const TOPICS: &str = "INSERT INTO topics
        pending = excluded.pending, reserved = excluded.reserved, consumed = excluded.consumed,
        skipped = excluded.skipped";
 
-fn put_topics(writes: &Writes, all: &mut Vec<Asked>) {
+fn put_topics(writes: &Writes, all: &mut Vec<Query>) {
     let topic = |write| match write {
         &TopicWrite::Insert(ref topic) | &TopicWrite::Update(ref topic) => topic,
     };
@@ -53,7 +53,7 @@ fn put_topics(writes: &Writes, all: &mut Vec<Asked>) {
         column(&rows, |t| t.counts.skipped.cast_signed()),
         column(&rows, |t| ms(t.created_at)),
     ];
-    all.push(Asked::new(TOPICS, params));
+    all.push(Query::new(TOPICS, params));
 }
 
 /// All that a turn writes about one event.
@@ -104,7 +104,7 @@ const MOVE: &str = "INSERT INTO events
      ON CONFLICT (key) DO UPDATE SET state = excluded.state, attempt = excluded.attempt,
        run = excluded.run, reason = excluded.reason, updated_at = excluded.updated_at";
 
-fn events(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
+fn events(writes: &Writes, all: &mut Vec<Query>) -> Result<(), Failure> {
     if writes.events.is_empty() {
         return Ok(());
     }
@@ -127,7 +127,7 @@ fn events(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn insert(new: &[(&Event, &Fate)], all: &mut Vec<Asked>) {
+fn insert(new: &[(&Event, &Fate)], all: &mut Vec<Query>) {
     if new.is_empty() {
         return;
     }
@@ -143,10 +143,10 @@ fn insert(new: &[(&Event, &Fate)], all: &mut Vec<Asked>) {
         column(new, |(_, fate)| ms(fate.updated_at)),
         column(new, |(_, fate)| i16::from(fate.hops)),
     ];
-    all.push(Asked::new(NEW_EVENTS, params));
+    all.push(Query::new(NEW_EVENTS, params));
 }
 
-fn say(sql: &'static str, said: &[(i64, &Message)], all: &mut Vec<Asked>) -> Result<(), Failure> {
+fn say(sql: &'static str, said: &[(i64, &Message)], all: &mut Vec<Query>) -> Result<(), Failure> {
     if said.is_empty() {
         return Ok(());
     }
@@ -158,11 +158,11 @@ fn say(sql: &'static str, said: &[(i64, &Message)], all: &mut Vec<Asked>) -> Res
             (!message.causes.is_empty()).then(|| json(&message.causes)).transpose()
         })?,
     ];
-    all.push(Asked::new(sql, params));
+    all.push(Query::new(sql, params));
     Ok(())
 }
 
-fn move_events(moved: &[&Fate], all: &mut Vec<Asked>) {
+fn move_events(moved: &[&Fate], all: &mut Vec<Query>) {
     if moved.is_empty() {
         return;
     }
@@ -175,7 +175,7 @@ fn move_events(moved: &[&Fate], all: &mut Vec<Asked>) {
         column(moved, |fate| fate.reason.as_deref().map(owned)),
         column(moved, |fate| ms(fate.updated_at)),
     ];
-    all.push(Asked::new(MOVE, params));
+    all.push(Query::new(MOVE, params));
 }
 
 const HANDLERS: &str = "INSERT INTO handlers (id, workflow, name, kind, state, cause, wake_at,
@@ -188,7 +188,7 @@ const HANDLERS: &str = "INSERT INTO handlers (id, workflow, name, kind, state, c
        resumes = excluded.resumes, run = excluded.run, last_run_at = excluded.last_run_at,
        last_outcome = excluded.last_outcome, runs = excluded.runs, due = excluded.due";
 
-fn handlers(writes: &Writes, all: &mut Vec<Asked>) {
+fn handlers(writes: &Writes, all: &mut Vec<Query>) {
     let (mut rows, mut gone): (Vec<&Handler>, Vec<i64>) = (vec![], vec![]);
     for write in &writes.handlers {
         match write {
@@ -199,7 +199,7 @@ fn handlers(writes: &Writes, all: &mut Vec<Asked>) {
     }
     // Deletes come first, so that a new handler may reuse a name.
     if !gone.is_empty() {
-        all.push(Asked::new("DELETE FROM handlers WHERE id = ANY($1)", vec![param(gone)]));
+        all.push(Query::new("DELETE FROM handlers WHERE id = ANY($1)", vec![param(gone)]));
     }
     if rows.is_empty() {
         return;
@@ -221,10 +221,10 @@ fn handlers(writes: &Writes, all: &mut Vec<Asked>) {
         column(&rows, |h| h.runs.cast_signed()),
         column(&rows, |h| h.due().map(ms)),
     ];
-    all.push(Asked::new(HANDLERS, params));
+    all.push(Query::new(HANDLERS, params));
 }
 
-fn subscriptions(writes: &Writes, all: &mut Vec<Asked>) {
+fn subscriptions(writes: &Writes, all: &mut Vec<Query>) {
     // If a turn sets a workflow's subscriptions more than once, the last set counts.
     let last: BTreeMap<i64, &Vec<_>> =
         writes.subscriptions.iter().map(|(workflow, heard)| (workflow.0, heard)).collect();
@@ -233,7 +233,7 @@ fn subscriptions(writes: &Writes, all: &mut Vec<Asked>) {
     }
     let workflows: Vec<i64> = last.keys().copied().collect();
     let forget = "DELETE FROM subscriptions WHERE workflow = ANY($1)";
-    all.push(Asked::new(forget, vec![param(workflows)]));
+    all.push(Query::new(forget, vec![param(workflows)]));
     let rows: Vec<(i64, (i64, i64))> = last
         .into_values()
         .flatten()
@@ -246,7 +246,7 @@ fn subscriptions(writes: &Writes, all: &mut Vec<Asked>) {
         column(&rows, |(_, (workflow, _))| *workflow),
         column(&rows, |(_, (_, handler))| *handler),
     ];
-    all.push(Asked::new(sql, params));
+    all.push(Query::new(sql, params));
 }
 
 /// Finds each row by its key, as `TAKE` in `apply_waiting.rs` does.
@@ -261,7 +261,7 @@ const BEGIN_WAITS: &str = "INSERT INTO waits (run, step, item, topic)
 /// Run, step and item.
 type Key = (i64, i32, i32);
 
-fn waits(writes: &Writes, all: &mut Vec<Asked>) {
+fn waits(writes: &Writes, all: &mut Vec<Query>) {
     let mut last: BTreeMap<Key, Option<i64>> = BTreeMap::new();
     for write in &writes.waits {
         let (run, part, topic) = match write {
@@ -279,12 +279,12 @@ fn waits(writes: &Writes, all: &mut Vec<Asked>) {
         ]
     };
     if !ended.is_empty() {
-        all.push(Asked::new(END_WAITS, key(&ended)));
+        all.push(Query::new(END_WAITS, key(&ended)));
     }
     if !begun.is_empty() {
         let mut params = key(&begun);
         params.push(column(&begun, |(_, topic)| *topic));
-        all.push(Asked::new(BEGIN_WAITS, params));
+        all.push(Query::new(BEGIN_WAITS, params));
     }
 }
 
@@ -295,7 +295,7 @@ const MUTATIONS: &str = "INSERT INTO mutations
      ON CONFLICT (run) DO UPDATE SET status = excluded.status, started_at = excluded.started_at,
        updated_at = excluded.updated_at, said_by = excluded.said_by, note = excluded.note";
 
-fn mutations(writes: &Writes, all: &mut Vec<Asked>) {
+fn mutations(writes: &Writes, all: &mut Vec<Query>) {
     let last: BTreeMap<_, &Mutation> =
         writes.mutations.iter().map(|mutation| (mutation.run, mutation)).collect();
     if last.is_empty() {
@@ -312,5 +312,5 @@ fn mutations(writes: &Writes, all: &mut Vec<Asked>) {
         column(&rows, |m| m.said_by.as_deref().map(owned)),
         column(&rows, |m| m.note.as_deref().map(owned)),
     ];
-    all.push(Asked::new(MUTATIONS, params));
+    all.push(Query::new(MUTATIONS, params));
 }

@@ -7,11 +7,11 @@ use engine::turn::{AlertWrite, ApprovalWrite, Writes};
 use jiff::Timestamp;
 
 use crate::failure::Failure;
-use crate::postgres::connections::transaction_connection::Asked;
+use crate::postgres::connections::tx_connection::Query;
 use crate::postgres::transaction::apply::{column, owned, try_column};
 use crate::stored::{deadline_step, end_name, json, ms};
 
-pub(crate) fn waiting(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
+pub(crate) fn waiting(writes: &Writes, all: &mut Vec<Query>) -> Result<(), Failure> {
     queue(writes, all);
     approvals(writes, all)?;
     alerts(writes, all)
@@ -29,7 +29,7 @@ const PUT: &str = "INSERT INTO queue (run, step, item, queue)
 /// Run, step and item.
 type Key = (i64, i32, i32);
 
-fn queue(writes: &Writes, all: &mut Vec<Asked>) {
+fn queue(writes: &Writes, all: &mut Vec<Query>) {
     // If a turn puts and takes the same part, the last write counts.
     let mut last: BTreeMap<Key, Option<&str>> = BTreeMap::new();
     for (run, queueing) in &writes.queueing {
@@ -48,12 +48,12 @@ fn queue(writes: &Writes, all: &mut Vec<Asked>) {
         ]
     };
     if !taken.is_empty() {
-        all.push(Asked::new(TAKE, key(&taken)));
+        all.push(Query::new(TAKE, key(&taken)));
     }
     if !put.is_empty() {
         let mut params = key(&put);
         params.push(column(&put, |(_, queue)| queue.map(owned)));
-        all.push(Asked::new(PUT, params));
+        all.push(Query::new(PUT, params));
     }
 }
 
@@ -68,36 +68,37 @@ const ASK: &str = "INSERT INTO approvals (run, step, title, description, assigne
        description = excluded.description, assignees = excluded.assignees,
        asked_at = excluded.asked_at";
 
-fn approvals(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
+fn approvals(writes: &Writes, all: &mut Vec<Query>) -> Result<(), Failure> {
     let mut last: BTreeMap<(i64, i32), Option<(Timestamp, &Approval)>> = BTreeMap::new();
     for write in &writes.approvals {
         match write {
-            ApprovalWrite::Ask(run, at, asked) => {
-                last.insert((run.0, asked.step.cast_signed()), Some((*at, asked)));
+            ApprovalWrite::Ask(run, at, queries) => {
+                last.insert((run.0, queries.step.cast_signed()), Some((*at, queries)));
             }
             ApprovalWrite::Withdraw(run, step) => {
                 last.insert((run.0, step.cast_signed()), None);
             }
         }
     }
-    let gone = last.iter().filter(|(_, asked)| asked.is_none()).map(|(key, _)| *key);
+    let gone = last.iter().filter(|(_, queries)| queries.is_none()).map(|(key, _)| *key);
     let gone: Vec<(i64, i32)> = gone.collect();
     if !gone.is_empty() {
         let params = vec![column(&gone, |(run, _)| *run), column(&gone, |(_, step)| *step)];
-        all.push(Asked::new(WITHDRAW, params));
+        all.push(Query::new(WITHDRAW, params));
     }
-    let asked = last.iter().filter_map(|(key, asked)| asked.map(|(at, asked)| (*key, at, asked)));
-    let asked: Vec<_> = asked.collect();
-    if !asked.is_empty() {
+    let queries =
+        last.iter().filter_map(|(key, queries)| queries.map(|(at, queries)| (*key, at, queries)));
+    let queries: Vec<_> = queries.collect();
+    if !queries.is_empty() {
         let params = vec![
-            column(&asked, |((run, _), _, _)| *run),
-            column(&asked, |((_, step), _, _)| *step),
-            column(&asked, |(_, _, asked)| owned(&asked.title)),
-            column(&asked, |(_, _, asked)| asked.description.as_deref().map(owned)),
-            try_column(&asked, |(_, _, asked)| json(&asked.assignees))?,
-            column(&asked, |(_, at, _)| ms(*at)),
+            column(&queries, |((run, _), _, _)| *run),
+            column(&queries, |((_, step), _, _)| *step),
+            column(&queries, |(_, _, queries)| owned(&queries.title)),
+            column(&queries, |(_, _, queries)| queries.description.as_deref().map(owned)),
+            try_column(&queries, |(_, _, queries)| json(&queries.assignees))?,
+            column(&queries, |(_, at, _)| ms(*at)),
         ];
-        all.push(Asked::new(ASK, params));
+        all.push(Query::new(ASK, params));
     }
     Ok(())
 }
@@ -110,7 +111,7 @@ const ALERT: &str = "INSERT INTO alerts
        happened_at = excluded.happened_at, ended = excluded.ended, started = excluded.started,
        refused = excluded.refused";
 
-fn alerts(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
+fn alerts(writes: &Writes, all: &mut Vec<Query>) -> Result<(), Failure> {
     let step =
         |write: &AlertWrite| i32::try_from(deadline_step(write.alert.step)).unwrap_or(i32::MAX);
     let key = |write: &AlertWrite| (write.run, step(write), write.alert.action, write.alert.at);
@@ -131,6 +132,6 @@ fn alerts(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
         try_column(&rows, |write| json(&write.started))?,
         column(&rows, |write| write.refused.as_deref().map(owned)),
     ];
-    all.push(Asked::new(ALERT, params));
+    all.push(Query::new(ALERT, params));
     Ok(())
 }

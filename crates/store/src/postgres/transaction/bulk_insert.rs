@@ -7,7 +7,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use tokio_postgres::types::{IsNull, Kind, ToSql, Type, to_sql_checked};
 
 use crate::failure::Failure;
-use crate::postgres::connections::transaction_connection::{Asked, Param, param};
+use crate::postgres::connections::tx_connection::{Param, Query, param};
 
 /// From this many new rows on they are copied.
 pub(crate) const MANY: usize = 100;
@@ -23,7 +23,7 @@ pub(crate) struct Table {
 }
 
 /// A batch of rows to send.
-pub(crate) struct Outgoing {
+pub(crate) struct BulkInsert {
     sql: &'static str,
     types: &'static [Type],
     form: Form,
@@ -46,23 +46,23 @@ struct Column {
 /// The header of a binary copy: a signature, no flags, no extension.
 const HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 
-impl Outgoing {
+impl BulkInsert {
     /// For `count` new rows: a copy if they are many, unless some of them may be there after all.
-    pub(crate) fn new_rows(table: &Table, count: usize, may_be_there: bool) -> Outgoing {
+    pub(crate) fn new_rows(table: &Table, count: usize, may_be_there: bool) -> BulkInsert {
         if count < MANY || may_be_there {
-            return Outgoing::arrays(table.insert, table.types);
+            return BulkInsert::arrays(table.insert, table.types);
         }
         let mut bytes = BytesMut::with_capacity(count * 16 * table.types.len());
         bytes.put_slice(HEADER);
         let form = Form::Copied(bytes);
-        Outgoing { sql: table.copy, types: table.types, form, at: 0, count: 0 }
+        BulkInsert { sql: table.copy, types: table.types, form, at: 0, count: 0 }
     }
 
     /// For a statement that takes an array for each column. A column that is a list itself is sent
     /// as texts.
-    pub(crate) fn arrays(sql: &'static str, types: &'static [Type]) -> Outgoing {
+    pub(crate) fn arrays(sql: &'static str, types: &'static [Type]) -> BulkInsert {
         let form = Form::Arrays(vec![Column::default(); types.len()]);
-        Outgoing { sql, types, form, at: 0, count: 0 }
+        BulkInsert { sql, types, form, at: 0, count: 0 }
     }
 
     /// Adds the next value of the row; after its last value, the first of the next row.
@@ -88,17 +88,17 @@ impl Outgoing {
     }
 
     /// The statement with all rows.
-    pub(crate) fn asked(self) -> Asked {
+    pub(crate) fn queries(self) -> Query {
         debug_assert_eq!(self.at, 0, "a row without all of its values: {}", self.sql);
         match self.form {
             Form::Copied(mut bytes) => {
                 bytes.put_i16(-1);
-                Asked::copy(self.sql, bytes.freeze())
+                Query::copy(self.sql, bytes.freeze())
             }
             Form::Arrays(columns) => {
                 let arrays = columns.into_iter().zip(self.types);
                 let arrays = arrays.map(|(column, ty)| column.into_array(ty, self.count));
-                Asked::new(self.sql, arrays.collect())
+                Query::new(self.sql, arrays.collect())
             }
         }
     }

@@ -6,7 +6,7 @@ use tokio_postgres::Row;
 
 use crate::failure::Failure;
 use crate::postgres::connections::query::{is_storable, many};
-use crate::postgres::connections::transaction_connection::{Link, param};
+use crate::postgres::connections::tx_connection::{TxConnection, param};
 use crate::postgres::rows::decode::{get, small};
 use crate::postgres::transaction::apply::column;
 use crate::postgres::transaction::load;
@@ -35,7 +35,7 @@ const FREE: &str = "SELECT q.run, q.step, q.item
 
 /// Up to `limit` free parts that wait in these queues, with their runs and schedules locked.
 pub(crate) fn queued(
-    link: &mut Link,
+    tx: &mut TxConnection,
     loaded: &mut Loaded,
     queues: &[String],
     limit: usize,
@@ -47,10 +47,10 @@ pub(crate) fn queued(
     let (mut taken, mut after) = (Vec::new(), i64::MIN);
     for _ in 0..LOOKS {
         let params = vec![param(names.clone()), param(after), param(many(looked_at))];
-        let waiting = parts(&link.one(WAITING, params)?)?;
+        let waiting = parts(&tx.one(WAITING, params)?)?;
         let Some((last, _)) = waiting.last() else { break };
         after = last.0;
-        taken.extend(free(link, loaded, &waiting, limit - taken.len())?);
+        taken.extend(free(tx, loaded, &waiting, limit - taken.len())?);
         if taken.len() >= limit || waiting.len() < looked_at {
             break;
         }
@@ -59,7 +59,7 @@ pub(crate) fn queued(
 }
 
 fn free(
-    link: &mut Link,
+    tx: &mut TxConnection,
     loaded: &mut Loaded,
     waiting: &[(RunKey, Part)],
     limit: usize,
@@ -70,11 +70,11 @@ fn free(
         column(waiting, |(_, part)| part.item.number()),
         param(many(limit)),
     ];
-    let mut found = parts(&link.one(FREE, params)?)?;
+    let mut found = parts(&tx.one(FREE, params)?)?;
     let mut keys: Vec<i64> = found.iter().map(|(run, _)| run.0).collect();
     keys.sort_unstable();
     keys.dedup();
-    let free = load::free_runs(link, loaded, keys)?;
+    let free = load::free_runs(tx, loaded, keys)?;
     found.retain(|(run, _)| free.binary_search(run).is_ok());
     found.sort_unstable();
     Ok(found)

@@ -8,16 +8,16 @@ use jiff::{SignedDuration, Timestamp};
 use language::Rules;
 
 use crate::failure::Failure;
-use crate::postgres::connections::transaction_connection::{Asked, Link, param};
+use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::nodes::clock::database_now;
 use crate::postgres::rows::decode;
 use crate::postgres::rows::decode::get;
-use crate::postgres::transaction::after_commit::{Ahead, Ending, ask_everything, calls};
+use crate::postgres::transaction::after_commit::{Ending, NextWakeups, ask_everything, calls};
 use crate::postgres::transaction::load;
-use crate::postgres::transaction::lock_retry::Needs;
-use crate::postgres::transaction::reader::{PgBook, ask_block, first};
-use crate::postgres::transaction::related_rows::{About, hear, prefetch_around};
-use crate::postgres::transaction::report_loader::Settling;
+use crate::postgres::transaction::lock_retry::LockNeeds;
+use crate::postgres::transaction::reader::{PgTransactionReader, ask_block, first};
+use crate::postgres::transaction::related_rows::{Related, hear, prefetch_around};
+use crate::postgres::transaction::report_loader::ReportLoader;
 use crate::postgres::transaction::set_aside::without_broken;
 use crate::postgres::transaction::topic_load;
 use crate::postgres::views::access::ask_audit;
@@ -39,7 +39,7 @@ const PENDING: usize = 128;
 
 /// A connection for transactions, and what all connections of the node share.
 pub(crate) struct Core {
-    pub(crate) link: Link,
+    pub(crate) tx: TxConnection,
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Opened {
 /// Begins a transaction. While it lasts, calendars do not change, and the node is not taken for
 /// dead.
 pub(crate) fn open(
-    link: &mut Link,
+    tx: &mut TxConnection,
     shared: &Shared,
     node: NodeId,
     moment: Moment,
@@ -64,12 +64,12 @@ pub(crate) fn open(
         ", (SELECT value FROM meta WHERE key = 'rules'),
            (SELECT id FROM nodes WHERE id = $1 FOR KEY SHARE)"
     );
-    let asked = vec![
-        Asked::new(hold, vec![param(crate::postgres::LOCK_RULES)]),
-        Asked::new(state, vec![param(node.0)]),
+    let queries = vec![
+        Query::new(hold, vec![param(crate::postgres::LOCK_RULES)]),
+        Query::new(state, vec![param(node.0)]),
     ];
     let sent = shared.offset.read();
-    let found = link.begin(asked)?;
+    let found = tx.begin(queries)?;
     let Some(row) = found.get(1).and_then(|rows| rows.first()) else {
         return Err(Failure::Damaged("the database does not know its own time".to_owned()));
     };
@@ -82,7 +82,7 @@ pub(crate) fn open(
     let rules = match shared.rules_of(&version) {
         Some(rules) => rules,
         None => {
-            let found = link.one("SELECT id, spec FROM calendars ORDER BY id", vec![])?;
+            let found = tx.one("SELECT id, spec FROM calendars ORDER BY id", vec![])?;
             shared.reload(version, &found)?
         }
     };
@@ -98,34 +98,34 @@ pub(crate) fn open(
 
 impl Core {
     pub(crate) fn turn(&mut self, request: &TurnRequest) -> Result<Turned, Failure> {
-        let Core { link, shared } = self;
-        let mut needs = Needs::default();
-        let turned = link.transact(|link| take_turn(link, shared, request, &mut needs));
+        let Core { tx, shared } = self;
+        let mut needs = LockNeeds::default();
+        let turned = tx.transact(|tx| take_turn(tx, shared, request, &mut needs));
         let turned = turned.inspect_err(|failure| shared.doubt(failure))?;
         shared.remember_attempts(&turned.effects, &request.reports);
         Ok(turned)
     }
 
     pub(crate) fn command(&mut self, request: &CommandRequest) -> Result<Commanded, Failure> {
-        let Core { link, shared } = self;
-        let mut needs = Needs::default();
-        let done = link.transact(|link| carry_out(link, shared, request, &mut needs));
+        let Core { tx, shared } = self;
+        let mut needs = LockNeeds::default();
+        let done = tx.transact(|tx| carry_out(tx, shared, request, &mut needs));
         done.inspect_err(|failure| shared.doubt(failure))
     }
 }
 
 fn take_turn(
-    link: &mut Link,
+    tx: &mut TxConnection,
     shared: &Shared,
     request: &TurnRequest,
-    needs: &mut Needs,
+    needs: &mut LockNeeds,
 ) -> Result<Turned, Failure> {
-    let Opened { moment, rules } = open(link, shared, request.node, request.moment)?;
-    let mut book = PgBook::new(link, shared, needs, request.places.free);
-    let due = prefetch(&mut book, request, moment.now)?;
-    let outdated = std::mem::take(&mut book.loaded.outdated);
+    let Opened { moment, rules } = open(tx, shared, request.node, request.moment)?;
+    let mut reader = PgTransactionReader::new(tx, shared, needs, request.places.free);
+    let due = prefetch(&mut reader, request, moment.now)?;
+    let outdated = std::mem::take(&mut reader.loaded.outdated);
     let set_aside = shared.passed_over();
-    let turn = Turn::new(&mut book, &rules, moment, request.node, request.places);
+    let turn = Turn::new(&mut reader, &rules, moment, request.node, request.places);
     let setup = shared.setup.get();
     let mut turn = turn.traced(request.traced).without(&set_aside).telling(&setup);
     turn.expect(due.len() + request.reports.len());
@@ -156,14 +156,14 @@ fn take_turn(
     });
     decided.map_err(|failure| failure.about(turn.deciding()))?;
     let turned = turn.finish();
-    check_book(&mut book, &turned.writes)?;
-    let passed_over = book.loaded.passed_over;
+    check_book(&mut reader, &turned.writes)?;
+    let passed_over = reader.loaded.passed_over;
     let mut calls = calls(&turned.writes, &turned.effects, request.node);
     if turned.places.look && turned.places.free == 0 && shared.may_call_look(moment.now) {
         calls.insert(Call::Look);
     }
     let besides = up_to_date(&outdated).into_iter().collect();
-    let stamp = book.stamp();
+    let stamp = reader.stamp();
     let (writes, node, now) = (&turned.writes, request.node, moment.now);
     let ending = Ending {
         shared,
@@ -171,15 +171,15 @@ fn take_turn(
         node,
         now,
         stamp,
-        before: &book.loaded.before,
-        unlocked: &book.loaded.unlocked,
-        must_not_wait: book.loaded.holds_alone(),
+        before: &reader.loaded.before,
+        unlocked: &reader.loaded.unlocked,
+        must_not_wait: reader.loaded.holds_alone(),
     };
     let only = the_only_one(&due, &request.reports);
-    let left = ending.end(book.link, &calls, besides);
+    let left = ending.end(reader.tx, &calls, besides);
     let left = left.map_err(|failure| failure.about(only))?;
     let recovered = turned.writes.recovered;
-    shared.memory.keep(stamp, node, turned.writes, &book.loaded.owned_workflows);
+    shared.memory.keep(stamp, node, turned.writes, &reader.loaded.owned_workflows);
     let is_full = request.limit > 0 && due.len() >= request.limit;
     let again = if is_full {
         // More wakeups are due.
@@ -208,50 +208,50 @@ fn take_turn(
 
 /// Loads and locks what the turn will need, in three round trips, however much it is.
 fn prefetch(
-    book: &mut PgBook<'_>,
+    reader: &mut PgTransactionReader<'_>,
     request: &TurnRequest,
     now: Timestamp,
 ) -> Result<Vec<(i64, Wakeup)>, Failure> {
-    let mut about = About { hearing: hear(book)?, ..About::default() };
+    let mut about = Related { hearing: hear(reader)?, ..Related::default() };
     let mut reported: Vec<i64> = request.reports.iter().map(|report| report.run.0).collect();
-    reported.extend(&book.needs.runs);
+    reported.extend(&reader.needs.runs);
     reported.sort_unstable();
     reported.dedup();
-    let (reported, schedules) = around(book, reported)?;
-    let mut settling = Settling::new(book.shared, &schedules, &reported);
-    let mut asked = settling.ask(schedules, reported);
-    let first_due = asked.len();
+    let (reported, schedules) = around(reader, reported)?;
+    let mut settling = ReportLoader::new(reader.shared, &schedules, &reported);
+    let mut queries = settling.ask(schedules, reported);
+    let first_due = queries.len();
     if request.limit > 0 {
         let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
-        asked.extend(load::ask_due(ms(now), limit, book.shared.horizon.low()));
+        queries.extend(load::ask_due(ms(now), limit, reader.shared.horizon.low()));
         let gone = "SELECT id FROM nodes WHERE lease_until < $1 AND id <> $2
                     ORDER BY id FOR UPDATE SKIP LOCKED";
-        asked.push(Asked::new(gone, vec![param(ms(now)), param(request.node.0)]));
-        asked.push(topic_load::ask_due_handlers(ms(now), limit, book.shared.horizon.low()));
+        queries.push(Query::new(gone, vec![param(ms(now)), param(request.node.0)]));
+        queries.push(topic_load::ask_due_handlers(ms(now), limit, reader.shared.horizon.low()));
     }
     let may_begin = request.places.free > 0 && (request.places.look || !request.reports.is_empty());
-    let pending_at = may_begin.then_some(asked.len());
+    let pending_at = may_begin.then_some(queries.len());
     if may_begin {
-        asked.push(load::ask_limited_with_pending(request.places.served, PENDING));
+        queries.push(load::ask_limited_with_pending(request.places.served, PENDING));
     }
     // The block of keys is taken after the locks, so that the runs of a schedule have keys in the
     // order of their occurrences.
-    asked.push(ask_block());
-    let found = book.link.ask(asked)?;
-    settling.keep(book.link, &mut book.loaded, &found)?;
+    queries.push(ask_block());
+    let found = reader.tx.ask(queries)?;
+    settling.keep(reader.tx, &mut reader.loaded, &found)?;
     let block = found.last().map(|rows| first(rows)).transpose()?.flatten();
-    book.take_block(block.unwrap_or_default());
+    reader.take_block(block.unwrap_or_default());
     if let Some(at) = pending_at {
         about.pending = found[at].iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
     }
     if request.limit == 0 {
-        prefetch_around(book, &about)?;
+        prefetch_around(reader, &about)?;
         return Ok(Vec::new());
     }
-    let mut due = claimed(book, &found[first_due], &found[first_due + 1])?;
+    let mut due = claimed(reader, &found[first_due], &found[first_due + 1])?;
     about.keep_due(&found[first_due + 3])?;
-    prefetch_around(book, &about)?;
-    due.extend(about.still_due(book, ms(now)));
+    prefetch_around(reader, &about)?;
+    due.extend(about.still_due(reader, ms(now)));
     // Wakeups of one instant are sorted by kind: a run before a schedule before a handler.
     let mut due = fair(due, request.limit);
     for row in &found[first_due + 2] {
@@ -262,12 +262,15 @@ fn prefetch(
 
 /// These runs and the runs that wait for their end, with the schedules of all of them. For attempts
 /// this node was given, the schedule of the occurrence is known, and no run waits for them.
-fn around(book: &mut PgBook<'_>, runs: Vec<i64>) -> Result<(Vec<i64>, Vec<i64>), Failure> {
-    let (mut schedules, unknown) = book.shared.schedules_of(&runs);
-    schedules.extend(&book.needs.schedules);
+fn around(
+    reader: &mut PgTransactionReader<'_>,
+    runs: Vec<i64>,
+) -> Result<(Vec<i64>, Vec<i64>), Failure> {
+    let (mut schedules, unknown) = reader.shared.schedules_of(&runs);
+    schedules.extend(&reader.needs.schedules);
     let mut all = runs;
     if !unknown.is_empty() {
-        let (others, of) = load::around(book.link, unknown)?;
+        let (others, of) = load::around(reader.tx, unknown)?;
         all.extend(others);
         schedules.extend(of);
     }
@@ -280,14 +283,14 @@ fn around(book: &mut PgBook<'_>, runs: Vec<i64>) -> Result<(Vec<i64>, Vec<i64>),
 
 /// The due wakeups of schedules and runs that are free.
 fn claimed(
-    book: &mut PgBook<'_>,
+    reader: &mut PgTransactionReader<'_>,
     schedules: &[tokio_postgres::Row],
     runs: &[tokio_postgres::Row],
 ) -> Result<Vec<(i64, Wakeup)>, Failure> {
-    let ids = load::keep_schedules(book.link, &mut book.loaded, schedules)?;
-    let keys = load::keep_runs(&mut book.loaded, runs)?;
-    let keys = load::with_free_others(book.link, &mut book.loaded, keys)?;
-    let loaded = &book.loaded;
+    let ids = load::keep_schedules(reader.tx, &mut reader.loaded, schedules)?;
+    let keys = load::keep_runs(&mut reader.loaded, runs)?;
+    let keys = load::with_free_others(reader.tx, &mut reader.loaded, keys)?;
+    let loaded = &reader.loaded;
     let wakes = |id: &ScheduleId| loaded.schedules.get(id).and_then(|schedule| schedule.wake_at());
     let run_wakes = keys
         .iter()
@@ -297,19 +300,19 @@ fn claimed(
 }
 
 /// Clears the outdated mark of schedules whose next times were recomputed.
-fn up_to_date(ids: &[ScheduleId]) -> Option<Asked> {
+fn up_to_date(ids: &[ScheduleId]) -> Option<Query> {
     let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
     let sql = "DELETE FROM outdated WHERE schedule = ANY($1)";
-    (!ids.is_empty()).then(|| Asked::new(sql, vec![param(ids)]))
+    (!ids.is_empty()).then(|| Query::new(sql, vec![param(ids)]))
 }
 
 /// Checks that every id could be obtained, and that every workflow that is written was locked for
 /// writing.
-fn check_book(book: &mut PgBook<'_>, writes: &Writes) -> Result<(), Failure> {
-    if let Some(failure) = book.failed.take() {
+fn check_book(reader: &mut PgTransactionReader<'_>, writes: &Writes) -> Result<(), Failure> {
+    if let Some(failure) = reader.failed.take() {
         return Err(failure);
     }
-    let loaded = &book.loaded;
+    let loaded = &reader.loaded;
     let is_borrowed = |id: &i64| {
         let id = engine::WorkflowId(*id);
         loaded.workflows.contains_key(&id) && !loaded.owned_workflows.contains(&id)
@@ -319,22 +322,22 @@ fn check_book(book: &mut PgBook<'_>, writes: &Writes) -> Result<(), Failure> {
     if borrowed.is_empty() {
         return Ok(());
     }
-    book.needs.own.extend(borrowed);
-    Err(book.begin_anew("a workflow is changed"))
+    reader.needs.own.extend(borrowed);
+    Err(reader.begin_anew("a workflow is changed"))
 }
 
 fn carry_out(
-    link: &mut Link,
+    tx: &mut TxConnection,
     shared: &Shared,
     request: &CommandRequest,
-    needs: &mut Needs,
+    needs: &mut LockNeeds,
 ) -> Result<Commanded, Failure> {
-    let Opened { moment, rules } = open(link, shared, request.node, request.moment)?;
+    let Opened { moment, rules } = open(tx, shared, request.node, request.moment)?;
     if let Some(idempotency) = &request.idempotency
-        && let Some(answer) = remembered(link, idempotency)?
+        && let Some(answer) = remembered(tx, idempotency)?
     {
-        let found = link.commit(vec![ask_everything(request.node)])?;
-        let next_wakeup = Ahead::of(found.last())?.earliest()?;
+        let found = tx.commit(vec![ask_everything(request.node)])?;
+        let next_wakeup = NextWakeups::of(found.last())?.earliest()?;
         let (effects, notices, spans) = (Vec::new(), Vec::new(), Vec::new());
         return Ok(Commanded {
             answer,
@@ -346,18 +349,18 @@ fn carry_out(
             look: false,
         });
     }
-    let (command, deleted) = without_broken(link, &request.command)?;
-    let mut book = PgBook::new(link, shared, needs, 0).passing_over_nothing();
-    expect(&mut book, &command)?;
+    let (command, deleted) = without_broken(tx, &request.command)?;
+    let mut reader = PgTransactionReader::new(tx, shared, needs, 0).passing_over_nothing();
+    expect(&mut reader, &command)?;
     // Runs that a command creates begin in the driver's next turn, which knows the node's capacity.
     let places = Places { look: false, ..Places::new(0) };
-    let turn = Turn::new(&mut book, &rules, moment, request.node, places);
+    let turn = Turn::new(&mut reader, &rules, moment, request.node, places);
     let setup = shared.setup.get();
     let mut turn = turn.traced(request.traced).telling(&setup);
     let answer = turn.command(command)?.map_err(Failure::Refused)?;
     let answer = counting(answer, deleted);
     let turned = turn.finish();
-    check_book(&mut book, &turned.writes)?;
+    check_book(&mut reader, &turned.writes)?;
     let calls = calls(&turned.writes, &turned.effects, request.node);
     let mut besides = Vec::new();
     if let Command::Recompute(ids) = &request.command {
@@ -374,11 +377,11 @@ fn carry_out(
         node,
         now,
         stamp: 0,
-        before: &book.loaded.before,
-        unlocked: &book.loaded.unlocked,
-        must_not_wait: book.loaded.holds_alone(),
+        before: &reader.loaded.before,
+        unlocked: &reader.loaded.unlocked,
+        must_not_wait: reader.loaded.holds_alone(),
     };
-    let next_wakeup = ending.end(book.link, &calls, besides)?.next_wakeup;
+    let next_wakeup = ending.end(reader.tx, &calls, besides)?.next_wakeup;
     Ok(Commanded {
         answer,
         replayed: false,
@@ -391,33 +394,33 @@ fn carry_out(
 }
 
 /// Loads and locks in bulk what a command will need, where that is much.
-fn expect(book: &mut PgBook<'_>, command: &Command) -> Result<(), Failure> {
-    let mut about = About::default();
+fn expect(reader: &mut PgTransactionReader<'_>, command: &Command) -> Result<(), Failure> {
+    let mut about = Related::default();
     match command {
         Command::CreateSchedules(new) => {
-            book.expect_schedules(new.len())?;
-            book.needs.workflows.extend(new.iter().map(|new| new.workflow.0));
+            reader.expect_schedules(new.len())?;
+            reader.needs.workflows.extend(new.iter().map(|new| new.workflow.0));
         }
         Command::DeleteSchedules(ids) | Command::Recompute(ids) => {
-            book.needs.schedules.extend(ids.iter().map(|id| id.0));
+            reader.needs.schedules.extend(ids.iter().map(|id| id.0));
         }
         Command::PublishEvents { topic, events } => {
-            book.needs.topics.insert(topic.0);
+            reader.needs.topics.insert(topic.0);
             let ids = events.iter().map(|message| message.message_id.clone()).collect();
             about.published = Some((*topic, ids));
         }
         _ => {}
     }
-    about.hearing = hear(book)?;
-    let schedules = book.needs.schedules.iter().copied().collect();
-    let runs = book.needs.runs.iter().copied().collect();
-    load::schedules_and_runs(book.link, &mut book.loaded, schedules, runs)?;
-    prefetch_around(book, &about)
+    about.hearing = hear(reader)?;
+    let schedules = reader.needs.schedules.iter().copied().collect();
+    let runs = reader.needs.runs.iter().copied().collect();
+    load::schedules_and_runs(reader.tx, &mut reader.loaded, schedules, runs)?;
+    prefetch_around(reader, &about)
 }
 
-fn remembered(link: &mut Link, idempotency: &Idempotency) -> Result<Option<Answer>, Failure> {
+fn remembered(tx: &mut TxConnection, idempotency: &Idempotency) -> Result<Option<Answer>, Failure> {
     let sql = "SELECT fingerprint, answer FROM idempotency WHERE key = $1";
-    let found = link.one(sql, vec![param(idempotency.key.clone())])?;
+    let found = tx.one(sql, vec![param(idempotency.key.clone())])?;
     let Some(row) = found.first() else { return Ok(None) };
     if get::<&[u8]>(row, 0)? != idempotency.fingerprint {
         return Err(Failure::KeyReused);
@@ -431,7 +434,7 @@ fn ask_remember(
     idempotency: &Idempotency,
     answer: &Answer,
     moment: Moment,
-) -> Result<Asked, Failure> {
+) -> Result<Query, Failure> {
     let sql = "INSERT INTO idempotency (key, fingerprint, answer, created_at)
                VALUES ($1, $2, $3, $4)";
     let params = vec![
@@ -440,5 +443,5 @@ fn ask_remember(
         param(json(answer)?),
         param(ms(moment.now)),
     ];
-    Ok(Asked::new(sql, params))
+    Ok(Query::new(sql, params))
 }

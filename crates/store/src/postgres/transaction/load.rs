@@ -6,7 +6,7 @@ use engine::{RunKey, ScheduleId, WorkflowId};
 use tokio_postgres::Row;
 
 use crate::failure::Failure;
-use crate::postgres::connections::transaction_connection::{Asked, Link, param};
+use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::rows::columns::{of_run, of_schedule, of_workflow};
 use crate::postgres::rows::decode;
 use crate::postgres::rows::decode::get;
@@ -156,33 +156,36 @@ const PENDING: &str = "SELECT c.workflow, c.key FROM unnest($1::bigint[]) AS w (
      ORDER BY c.workflow, c.key";
 
 /// The queries that claim due schedules and runs that are free.
-pub(crate) fn ask_due(now: i64, limit: i64, low: i64) -> [Asked; 2] {
+pub(crate) fn ask_due(now: i64, limit: i64, low: i64) -> [Query; 2] {
     [
-        Asked::new(DUE_SCHEDULES, vec![param(now), param(limit), param(low)]),
-        Asked::new(DUE_RUNS, vec![param(now), param(limit), param(low)]),
+        Query::new(DUE_SCHEDULES, vec![param(now), param(limit), param(low)]),
+        Query::new(DUE_RUNS, vec![param(now), param(limit), param(low)]),
     ]
 }
 
 /// The query for workflows that have pending runs and must be locked exclusively before one can
 /// begin.
-pub(crate) fn ask_limited_with_pending(after: Option<WorkflowId>, limit: usize) -> Asked {
+pub(crate) fn ask_limited_with_pending(after: Option<WorkflowId>, limit: usize) -> Query {
     let after = after.map_or(i64::MIN, |workflow| workflow.0);
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    Asked::new(LIMITED_WITH_PENDING, vec![param(after), param(limit)])
+    Query::new(LIMITED_WITH_PENDING, vec![param(after), param(limit)])
 }
 
-pub(crate) fn ask_schedules(ids: Vec<i64>) -> Asked {
-    Asked::new(SCHEDULES, vec![param(ids)])
+pub(crate) fn ask_schedules(ids: Vec<i64>) -> Query {
+    Query::new(SCHEDULES, vec![param(ids)])
 }
 
-pub(crate) fn ask_runs(keys: Vec<i64>) -> Asked {
-    Asked::new(RUNS, vec![param(keys)])
+pub(crate) fn ask_runs(keys: Vec<i64>) -> Query {
+    Query::new(RUNS, vec![param(keys)])
 }
 
 /// The keys of these runs and of those that wait for their end, and the schedules of all of them.
-pub(crate) fn around(link: &mut Link, keys: Vec<i64>) -> Result<(Vec<i64>, Vec<i64>), Failure> {
+pub(crate) fn around(
+    tx: &mut TxConnection,
+    keys: Vec<i64>,
+) -> Result<(Vec<i64>, Vec<i64>), Failure> {
     let (mut runs, mut schedules) = (keys.clone(), Vec::new());
-    for row in &link.one(WAITING_FOR, vec![param(keys)])? {
+    for row in &tx.one(WAITING_FOR, vec![param(keys)])? {
         runs.push(get(row, 0)?);
         schedules.extend(get::<Option<i64>>(row, 1)?);
     }
@@ -196,7 +199,7 @@ pub(crate) fn around(link: &mut Link, keys: Vec<i64>) -> Result<(Vec<i64>, Vec<i
 /// Keeps schedules that were read with their lock; a schedule whose declaration was read too early
 /// is read again. Returns their ids in the order of the rows.
 pub(crate) fn keep_schedules(
-    link: &mut Link,
+    tx: &mut TxConnection,
     loaded: &mut Loaded,
     found: &[Row],
 ) -> Result<Vec<ScheduleId>, Failure> {
@@ -220,7 +223,7 @@ pub(crate) fn keep_schedules(
         }
     }
     if !again.is_empty() {
-        for row in &link.one(SCHEDULES_AGAIN, vec![param(again)])? {
+        for row in &tx.one(SCHEDULES_AGAIN, vec![param(again)])? {
             let what = Wakeup::Schedule(ScheduleId(get(row, 0)?));
             if let Some(schedule) = loaded.readable(what, decode::schedule(row))? {
                 loaded.schedules.insert(schedule.id, Box::new(schedule));
@@ -250,26 +253,26 @@ pub(crate) fn keep_runs(loaded: &mut Loaded, found: &[Row]) -> Result<Vec<RunKey
 
 /// Loads and locks schedules; waits for the locks.
 pub(crate) fn schedules(
-    link: &mut Link,
+    tx: &mut TxConnection,
     loaded: &mut Loaded,
     ids: Vec<i64>,
 ) -> Result<(), Failure> {
     if ids.is_empty() {
         return Ok(());
     }
-    let found = link.ask(vec![ask_schedules(ids)])?.pop().unwrap_or_default();
-    keep_schedules(link, loaded, &found).map(drop)
+    let found = tx.ask(vec![ask_schedules(ids)])?.pop().unwrap_or_default();
+    keep_schedules(tx, loaded, &found).map(drop)
 }
 
 /// Loads and locks the free ones of these schedules. Returns the ids of those that another
 /// transaction holds.
 pub(crate) fn free_schedules(
-    link: &mut Link,
+    tx: &mut TxConnection,
     loaded: &mut Loaded,
     ids: Vec<i64>,
 ) -> Result<Vec<i64>, Failure> {
-    let found = link.one(FREE_SCHEDULES, vec![param(ids.clone())])?;
-    keep_schedules(link, loaded, &found)?;
+    let found = tx.one(FREE_SCHEDULES, vec![param(ids.clone())])?;
+    keep_schedules(tx, loaded, &found)?;
     let taken: Vec<i64> =
         ids.into_iter().filter(|id| !loaded.locked.contains(&ScheduleId(*id))).collect();
     if taken.is_empty() {
@@ -277,47 +280,51 @@ pub(crate) fn free_schedules(
     }
     // A schedule that is gone has no lock that another transaction could hold.
     let sql = "SELECT id FROM progress WHERE id = ANY($1)";
-    link.one(sql, vec![param(taken)])?.iter().map(|row| get(row, 0)).collect()
+    tx.one(sql, vec![param(taken)])?.iter().map(|row| get(row, 0)).collect()
 }
 
 /// Loads and locks runs, with the runs that wait for their end, and before them their schedules;
 /// waits for the locks. Ended runs need no lock.
-pub(crate) fn runs(link: &mut Link, loaded: &mut Loaded, keys: Vec<i64>) -> Result<(), Failure> {
-    schedules_and_runs(link, loaded, Vec::new(), keys)
+pub(crate) fn runs(
+    tx: &mut TxConnection,
+    loaded: &mut Loaded,
+    keys: Vec<i64>,
+) -> Result<(), Failure> {
+    schedules_and_runs(tx, loaded, Vec::new(), keys)
 }
 
 /// As [`runs`], with other schedules besides.
 pub(crate) fn schedules_and_runs(
-    link: &mut Link,
+    tx: &mut TxConnection,
     loaded: &mut Loaded,
     besides: Vec<i64>,
     keys: Vec<i64>,
 ) -> Result<(), Failure> {
     if keys.is_empty() {
-        return schedules(link, loaded, besides);
+        return schedules(tx, loaded, besides);
     }
-    let (all, mut of) = around(link, keys.clone())?;
+    let (all, mut of) = around(tx, keys.clone())?;
     of.extend(besides);
     of.sort_unstable();
     of.dedup();
     let unlocked: Vec<i64> =
         of.into_iter().filter(|id| !loaded.locked.contains(&ScheduleId(*id))).collect();
-    schedules(link, loaded, unlocked)?;
+    schedules(tx, loaded, unlocked)?;
     let unlocked: Vec<i64> =
         all.into_iter().filter(|key| !loaded.locked_runs.contains(&RunKey(*key))).collect();
-    let found = link.ask(vec![ask_runs(unlocked)])?.pop().unwrap_or_default();
+    let found = tx.ask(vec![ask_runs(unlocked)])?.pop().unwrap_or_default();
     keep_runs(loaded, &found)?;
     let ended: Vec<i64> = keys.into_iter().filter(|key| !loaded.has_run(RunKey(*key))).collect();
-    if ended.is_empty() { Ok(()) } else { ended_runs(link, loaded, ended) }
+    if ended.is_empty() { Ok(()) } else { ended_runs(tx, loaded, ended) }
 }
 
 /// Loads ended runs: nobody changes them any more.
 pub(crate) fn ended_runs(
-    link: &mut Link,
+    tx: &mut TxConnection,
     loaded: &mut Loaded,
     keys: Vec<i64>,
 ) -> Result<(), Failure> {
-    for row in &link.one(ENDED_RUNS, vec![param(keys)])? {
+    for row in &tx.one(ENDED_RUNS, vec![param(keys)])? {
         let what = Wakeup::Run(RunKey(get(row, 0)?));
         if let Some(run) = loaded.readable(what, decode::run(row))? {
             loaded.runs.insert(run.key, Box::new(run));
@@ -328,7 +335,7 @@ pub(crate) fn ended_runs(
 
 /// Loads and locks those of these runs, with their schedules, that no other node holds.
 pub(crate) fn free_runs(
-    link: &mut Link,
+    tx: &mut TxConnection,
     loaded: &mut Loaded,
     keys: Vec<i64>,
 ) -> Result<Vec<RunKey>, Failure> {
@@ -336,10 +343,10 @@ pub(crate) fn free_runs(
         keys.iter().partition(|key| loaded.locked_runs.contains(&RunKey(**key)));
     let mut free: Vec<RunKey> = ours.into_iter().map(RunKey).collect();
     if !others.is_empty() {
-        let found = link.one(FREE_RUNS, vec![param(others.clone())])?;
+        let found = tx.one(FREE_RUNS, vec![param(others.clone())])?;
         loaded.passed_over |= found.len() < others.len();
         let found = keep_runs(loaded, &found)?;
-        free.extend(with_free_others(link, loaded, found)?);
+        free.extend(with_free_others(tx, loaded, found)?);
     }
     free.sort_unstable();
     Ok(free)
@@ -348,11 +355,11 @@ pub(crate) fn free_runs(
 /// Those of these locked runs for which everything their end may change is free: their schedules,
 /// and the runs that wait for them. The others are passed over.
 pub(crate) fn with_free_others(
-    link: &mut Link,
+    tx: &mut TxConnection,
     loaded: &mut Loaded,
     keys: Vec<RunKey>,
 ) -> Result<Vec<RunKey>, Failure> {
-    let keys = with_free_schedules(link, loaded, keys)?;
+    let keys = with_free_schedules(tx, loaded, keys)?;
     let waits = |loaded: &Loaded, key: &RunKey| {
         let parent = loaded.runs.get(key)?.parent?;
         parent.token.map(|_| parent.run)
@@ -368,15 +375,15 @@ pub(crate) fn with_free_others(
     }
     wanted.sort_unstable();
     wanted.dedup();
-    let found = link.one(FREE_RUNS, vec![param(wanted.clone())])?;
+    let found = tx.one(FREE_RUNS, vec![param(wanted.clone())])?;
     let found = keep_runs(loaded, &found)?;
-    let free = with_free_schedules(link, loaded, found)?;
+    let free = with_free_schedules(tx, loaded, found)?;
     if free.len() == wanted.len() {
         return Ok(keys);
     }
     // A run that has ended has no lock that another transaction could hold.
     let sql = "SELECT key FROM open_runs WHERE key = ANY($1)";
-    let there = link.one(sql, vec![param(wanted)])?;
+    let there = tx.one(sql, vec![param(wanted)])?;
     let there: Vec<i64> = there.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
     let is_taken = |parent: RunKey| there.contains(&parent.0) && !free.contains(&parent);
     let (taken, keys): (Vec<RunKey>, Vec<RunKey>) =
@@ -387,7 +394,7 @@ pub(crate) fn with_free_others(
 
 /// Those of these locked runs whose schedules are free as well. The others are passed over.
 fn with_free_schedules(
-    link: &mut Link,
+    tx: &mut TxConnection,
     loaded: &mut Loaded,
     keys: Vec<RunKey>,
 ) -> Result<Vec<RunKey>, Failure> {
@@ -404,7 +411,7 @@ fn with_free_schedules(
     if wanted.is_empty() {
         return Ok(keys);
     }
-    let taken = free_schedules(link, loaded, wanted)?;
+    let taken = free_schedules(tx, loaded, wanted)?;
     loaded.passed_over |= !taken.is_empty();
     let is_free = |key: &RunKey| schedule_of(loaded, key).is_none_or(|id| !taken.contains(&id.0));
     Ok(keys.into_iter().filter(is_free).collect())
@@ -412,7 +419,7 @@ fn with_free_schedules(
 
 /// The oldest pending runs of each workflow that no other node holds.
 pub(crate) fn pending(
-    link: &mut Link,
+    tx: &mut TxConnection,
     loaded: &mut Loaded,
     workflows: Vec<i64>,
     after: i64,
@@ -420,7 +427,7 @@ pub(crate) fn pending(
 ) -> Result<(), Failure> {
     let limit = i64::try_from(each).unwrap_or(i64::MAX);
     let params = vec![param(workflows.clone()), param(after), param(limit)];
-    let found = link.one(PENDING, params)?;
+    let found = tx.one(PENDING, params)?;
     let mut of = std::collections::HashMap::new();
     let mut counts = std::collections::HashMap::new();
     for row in &found {
@@ -432,7 +439,7 @@ pub(crate) fn pending(
         let more = counts.get(&workflow).copied().unwrap_or(0) >= each;
         loaded.pending.entry(workflow).or_default().1 = more;
     }
-    let free = free_runs(link, loaded, of.keys().map(|key| key.0).collect())?;
+    let free = free_runs(tx, loaded, of.keys().map(|key| key.0).collect())?;
     for key in free {
         if let Some(workflow) = of.get(&key) {
             loaded.pending.entry(*workflow).or_default().0.push_back(key);
@@ -443,9 +450,9 @@ pub(crate) fn pending(
 
 /// The queries for workflows. If one without a limit will be changed, all of those are locked
 /// exclusively in one statement, so that they are locked by id.
-pub(crate) fn ask_workflows(ids: Vec<i64>, is_alone: bool) -> [Asked; 2] {
+pub(crate) fn ask_workflows(ids: Vec<i64>, is_alone: bool) -> [Query; 2] {
     let unlimited = if is_alone { OWN_UNLIMITED } else { UNLIMITED };
-    [Asked::new(unlimited, vec![param(ids.clone())]), Asked::new(LIMITED, vec![param(ids)])]
+    [Query::new(unlimited, vec![param(ids.clone())]), Query::new(LIMITED, vec![param(ids)])]
 }
 
 pub(crate) fn keep_workflows(
@@ -466,56 +473,56 @@ pub(crate) fn keep_workflows(
 }
 
 pub(crate) fn workflows(
-    link: &mut Link,
+    tx: &mut TxConnection,
     loaded: &mut Loaded,
     ids: Vec<i64>,
 ) -> Result<(), Failure> {
     let wanted = ids.len();
-    let mut found = link.ask(ask_workflows(ids.clone(), false).into())?;
+    let mut found = tx.ask(ask_workflows(ids.clone(), false).into())?;
     let (limited, unlimited) = (found.pop().unwrap_or_default(), found.pop().unwrap_or_default());
     keep_workflows(loaded, &unlimited, &limited)?;
     if unlimited.len() + limited.len() < wanted {
         // A workflow gained or lost its limit between the two statements, so neither returned it.
-        own_workflows(link, loaded, ids)?;
+        own_workflows(tx, loaded, ids)?;
     }
     Ok(())
 }
 
 /// Loads and locks workflows whose rows will be changed.
 pub(crate) fn own_workflows(
-    link: &mut Link,
+    tx: &mut TxConnection,
     loaded: &mut Loaded,
     ids: Vec<i64>,
 ) -> Result<(), Failure> {
-    let found = link.one(OWN_WORKFLOWS, vec![param(ids)])?;
+    let found = tx.one(OWN_WORKFLOWS, vec![param(ids)])?;
     keep_workflows(loaded, &[], &found)
 }
 
 /// Loads and locks the free ones of these workflows.
 pub(crate) fn free_workflows(
-    link: &mut Link,
+    tx: &mut TxConnection,
     loaded: &mut Loaded,
     ids: Vec<i64>,
 ) -> Result<(), Failure> {
-    let found = link.ask(vec![
-        Asked::new(FREE_UNLIMITED, vec![param(ids.clone())]),
-        Asked::new(FREE_LIMITED, vec![param(ids)]),
+    let found = tx.ask(vec![
+        Query::new(FREE_UNLIMITED, vec![param(ids.clone())]),
+        Query::new(FREE_LIMITED, vec![param(ids)]),
     ])?;
     keep_workflows(loaded, &found[0], &found[1])
 }
 
 /// As [`free_workflows`], for workflows whose rows will be changed.
 pub(crate) fn free_own_workflows(
-    link: &mut Link,
+    tx: &mut TxConnection,
     loaded: &mut Loaded,
     ids: Vec<i64>,
 ) -> Result<(), Failure> {
-    let found = link.one(FREE_OWN_WORKFLOWS, vec![param(ids)])?;
+    let found = tx.one(FREE_OWN_WORKFLOWS, vec![param(ids)])?;
     keep_workflows(loaded, &[], &found)
 }
 
-pub(crate) fn ask_overrides(ids: Vec<i64>) -> Asked {
-    Asked::new(OVERRIDES, vec![param(ids)])
+pub(crate) fn ask_overrides(ids: Vec<i64>) -> Query {
+    Query::new(OVERRIDES, vec![param(ids)])
 }
 
 pub(crate) fn keep_overrides(
@@ -538,10 +545,10 @@ pub(crate) fn keep_overrides(
 }
 
 pub(crate) fn overrides(
-    link: &mut Link,
+    tx: &mut TxConnection,
     loaded: &mut Loaded,
     ids: Vec<i64>,
 ) -> Result<(), Failure> {
-    let found = link.ask(vec![ask_overrides(ids.clone())])?.pop().unwrap_or_default();
+    let found = tx.ask(vec![ask_overrides(ids.clone())])?.pop().unwrap_or_default();
     keep_overrides(loaded, &ids, &found)
 }

@@ -4,24 +4,24 @@
 //! without a limit come before those with one, each by id. What a transaction is known to need is
 //! locked in this order before the engine decides. What the engine asks for afterwards is waited
 //! for only if no lock is held that comes later in the order; otherwise it is locked if it is free.
-//! If it is not free, it is noted in [`Needs`], and the transaction begins anew and locks it in
+//! If it is not free, it is noted in [`LockNeeds`], and the transaction begins anew and locks it in
 //! order. A lock that is only taken if it is free may be taken at any time.
 
 use engine::turn::Workflow;
 use engine::{RunKey, ScheduleId, WorkflowId};
 
 use crate::failure::Failure;
-use crate::postgres::connections::transaction_connection::param;
+use crate::postgres::connections::tx_connection::param;
 use crate::postgres::rows::decode::get;
 use crate::postgres::transaction::load;
-use crate::postgres::transaction::lock_retry::Needs;
-use crate::postgres::transaction::reader::{Loaded, PgBook};
+use crate::postgres::transaction::lock_retry::LockNeeds;
+use crate::postgres::transaction::reader::{Loaded, PgTransactionReader};
 
 /// A transaction that began anew this many times waits for the rest in any order. If that makes a
 /// deadlock, the database ends it and it is retried. No transaction is known to need as many.
 const PATIENT_ROUNDS: usize = 10;
 
-impl Needs {
+impl LockNeeds {
     /// Whether waiting out of order is better than beginning anew once more.
     fn is_out_of_patience(&self) -> bool {
         self.rounds >= PATIENT_ROUNDS
@@ -52,11 +52,11 @@ impl Loaded {
     }
 }
 
-impl PgBook<'_> {
+impl PgTransactionReader<'_> {
     /// Ends this try of the transaction; the next one locks what was noted from its beginning.
     pub(crate) fn begin_anew(&mut self, why: &str) -> Failure {
         self.needs.rounds += 1;
-        self.link.again(why)
+        self.tx.again(why)
     }
 
     /// Loads and locks schedules. Those that no longer exist are not loaded.
@@ -67,14 +67,14 @@ impl PgBook<'_> {
             ids.into_iter().filter(is_unread).partition(is_ours);
         // Schedules that were handed to the engine already are locked: they are read again as they
         // are stored.
-        load::schedules(self.link, &mut self.loaded, ours)?;
+        load::schedules(self.tx, &mut self.loaded, ours)?;
         if new.is_empty() {
             return Ok(());
         }
         if self.loaded.may_wait_for_schedules(&new) || self.needs.is_out_of_patience() {
-            return load::schedules(self.link, &mut self.loaded, new);
+            return load::schedules(self.tx, &mut self.loaded, new);
         }
-        let taken = load::free_schedules(self.link, &mut self.loaded, new)?;
+        let taken = load::free_schedules(self.tx, &mut self.loaded, new)?;
         if taken.is_empty() {
             return Ok(());
         }
@@ -93,16 +93,16 @@ impl PgBook<'_> {
         let holds_nothing =
             self.loaded.may_wait_for_schedules(&[]) && self.loaded.locked.is_empty();
         if holds_nothing || self.needs.is_out_of_patience() {
-            return load::runs(self.link, &mut self.loaded, new);
+            return load::runs(self.tx, &mut self.loaded, new);
         }
         let sql = "SELECT key FROM open_runs WHERE key = ANY($1)";
-        let open = self.link.one(sql, vec![param(new.clone())])?;
+        let open = self.tx.one(sql, vec![param(new.clone())])?;
         let open: Vec<i64> = open.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
         let ended: Vec<i64> = new.into_iter().filter(|key| !open.contains(key)).collect();
         if !ended.is_empty() {
-            load::ended_runs(self.link, &mut self.loaded, ended)?;
+            load::ended_runs(self.tx, &mut self.loaded, ended)?;
         }
-        let free = load::free_runs(self.link, &mut self.loaded, open.clone())?;
+        let free = load::free_runs(self.tx, &mut self.loaded, open.clone())?;
         if free.len() == open.len() {
             return Ok(());
         }
@@ -115,7 +115,7 @@ impl PgBook<'_> {
         if !self.loaded.workflows.contains_key(&id) {
             let may_wait = !self.loaded.holds_workflows_or_topics();
             match may_wait || self.needs.is_out_of_patience() {
-                true => load::workflows(self.link, &mut self.loaded, vec![id.0])?,
+                true => load::workflows(self.tx, &mut self.loaded, vec![id.0])?,
                 false => self.free_workflow(id)?,
             }
         }
@@ -133,7 +133,7 @@ impl PgBook<'_> {
             return Err(self.begin_anew("a workflow has handlers now"));
         }
         if !self.needs.workflows.contains(&id.0) {
-            load::free_own_workflows(self.link, &mut self.loaded, vec![id.0])?;
+            load::free_own_workflows(self.tx, &mut self.loaded, vec![id.0])?;
         }
         let is_gone = self.needs.workflows.contains(&id.0);
         if is_gone || self.loaded.owned_workflows.contains(&id) {
@@ -150,7 +150,7 @@ impl PgBook<'_> {
         if is_known {
             return Ok(());
         }
-        load::free_workflows(self.link, &mut self.loaded, vec![id.0])?;
+        load::free_workflows(self.tx, &mut self.loaded, vec![id.0])?;
         if self.loaded.workflows.contains_key(&id) {
             return Ok(());
         }
@@ -164,7 +164,7 @@ impl PgBook<'_> {
         let is_new = |id: &i64| !self.loaded.workflows.contains_key(&WorkflowId(*id));
         let new: Vec<i64> = workflows.iter().copied().filter(is_new).collect();
         if !new.is_empty() {
-            load::free_workflows(self.link, &mut self.loaded, new)?;
+            load::free_workflows(self.tx, &mut self.loaded, new)?;
         }
         let before = workflows.len();
         workflows.retain(|id| self.loaded.workflows.contains_key(&WorkflowId(*id)));

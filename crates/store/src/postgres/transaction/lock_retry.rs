@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 /// Ids and keys of the rows to lock.
 #[derive(Default)]
-pub(crate) struct Needs {
+pub(crate) struct LockNeeds {
     /// Schedules that will be changed.
     pub(crate) schedules: BTreeSet<i64>,
     /// Runs that will be changed.

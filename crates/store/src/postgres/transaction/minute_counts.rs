@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use crate::failure::Failure;
 use crate::postgres::connections::query::{ask, many};
-use crate::postgres::connections::transaction_connection::{Asked, param};
+use crate::postgres::connections::tx_connection::{Query, param};
 use crate::postgres::rows::decode::get;
 use crate::postgres::transaction::apply::column;
 use crate::tally::{KEPT_MINUTES, Tally, minutes, tallied};
@@ -37,7 +37,7 @@ const ADD_UP: &str = "WITH past AS (
 const OVER_MINUTES: i64 = 10;
 
 /// The statement that adds a transaction's counts: a row or two, however much was decided.
-pub(crate) fn ask_write(writes: &Writes) -> Option<Asked> {
+pub(crate) fn ask_write(writes: &Writes) -> Option<Query> {
     let rows: Vec<_> = tallied(writes).into_iter().collect();
     let kind = |kind: i64| i16::try_from(kind).unwrap_or(i16::MAX);
     let params = || {
@@ -47,20 +47,20 @@ pub(crate) fn ask_write(writes: &Writes) -> Option<Asked> {
             column(&rows, |(_, count)| *count),
         ]
     };
-    (!rows.is_empty()).then(|| Asked::new(WRITE, params()))
+    (!rows.is_empty()).then(|| Query::new(WRITE, params()))
 }
 
 /// The statement that removes old tallies. It returns a row for each.
-pub(crate) fn ask_expire(now: i64, limit: usize) -> Asked {
+pub(crate) fn ask_expire(now: i64, limit: usize) -> Query {
     let before = now.div_euclid(60_000) - KEPT_MINUTES;
-    Asked::new(EXPIRE, vec![param(before), param(many(limit))])
+    Query::new(EXPIRE, vec![param(before), param(many(limit))])
 }
 
 /// The statement that adds up past minutes. It returns a row for each tally it added.
-pub(crate) fn ask_add_up(now: i64, limit: usize) -> Asked {
+pub(crate) fn ask_add_up(now: i64, limit: usize) -> Query {
     let minute = now.div_euclid(60_000);
     let (from, before) = (minute - KEPT_MINUTES, minute - OVER_MINUTES);
-    Asked::new(ADD_UP, vec![param(from), param(before), param(many(limit))])
+    Query::new(ADD_UP, vec![param(from), param(before), param(many(limit))])
 }
 
 pub(crate) async fn tallies(

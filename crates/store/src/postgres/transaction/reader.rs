@@ -26,14 +26,14 @@ use tokio_postgres::Row;
 use crate::failure::Failure;
 use crate::machine_clock::Reading;
 use crate::postgres::Shared;
-use crate::postgres::connections::transaction_connection::{Asked, Link, param};
+use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::rows::columns::of_step;
 use crate::postgres::rows::decode;
-use crate::postgres::transaction::apply_progress::Was;
+use crate::postgres::transaction::apply_progress::PreviousRow;
 use crate::postgres::transaction::claims;
 use crate::postgres::transaction::last_steps::{self, LAST_STEPS};
 use crate::postgres::transaction::load;
-use crate::postgres::transaction::lock_retry::Needs;
+use crate::postgres::transaction::lock_retry::LockNeeds;
 use crate::postgres::transaction::topic_load::LoadedTopics;
 use crate::set_aside::if_readable;
 use crate::stored::ms;
@@ -46,7 +46,7 @@ pub(crate) const KEYS: i64 = 4_096;
 pub(crate) struct Loaded {
     pub(crate) schedules: ById<ScheduleId, Box<Schedule>>,
     /// Each schedule the engine was given, as it was loaded.
-    pub(crate) before: ById<ScheduleId, Was>,
+    pub(crate) before: ById<ScheduleId, PreviousRow>,
     pub(crate) runs: ById<RunKey, Box<Run>>,
     /// Runs that cannot be read, and why.
     pub(crate) unreadable: ById<RunKey, String>,
@@ -111,7 +111,7 @@ impl Loaded {
     /// Hands a loaded schedule to the engine to change.
     fn give(&mut self, id: ScheduleId) -> Option<Box<Schedule>> {
         let schedule = self.schedules.remove(&id)?;
-        self.before.insert(id, Was::of(&schedule));
+        self.before.insert(id, PreviousRow::of(&schedule));
         Some(schedule)
     }
 }
@@ -121,10 +121,10 @@ impl Loaded {
 const LONG_TURN: Duration = Duration::from_secs(1);
 
 /// The engine's lookups in one transaction.
-pub(crate) struct PgBook<'a> {
-    pub(crate) link: &'a mut Link,
+pub(crate) struct PgTransactionReader<'a> {
+    pub(crate) tx: &'a mut TxConnection,
     pub(crate) shared: &'a Shared,
-    pub(crate) needs: &'a mut Needs,
+    pub(crate) needs: &'a mut LockNeeds,
     pub(crate) loaded: Loaded,
     /// How many pending runs are worth loading: the node's free capacity.
     pub(crate) places: usize,
@@ -139,18 +139,18 @@ pub(crate) struct PgBook<'a> {
     began: Option<Reading>,
 }
 
-impl<'a> PgBook<'a> {
+impl<'a> PgTransactionReader<'a> {
     pub(crate) fn new(
-        link: &'a mut Link,
+        tx: &'a mut TxConnection,
         shared: &'a Shared,
-        needs: &'a mut Needs,
+        needs: &'a mut LockNeeds,
         places: usize,
-    ) -> PgBook<'a> {
+    ) -> PgTransactionReader<'a> {
         let set_aside = shared.passed_over();
         let mut topics = LoadedTopics::default();
         topics.set_aside = set_aside.clone();
-        PgBook {
-            link,
+        PgTransactionReader {
+            tx,
             shared,
             needs,
             loaded: Loaded { topics, set_aside, ..Loaded::default() },
@@ -166,7 +166,7 @@ impl<'a> PgBook<'a> {
     }
 
     /// Makes an unreadable row a failure even if it is set aside: a caller asked for it explicitly.
-    pub(crate) fn passing_over_nothing(mut self) -> PgBook<'a> {
+    pub(crate) fn passing_over_nothing(mut self) -> PgTransactionReader<'a> {
         self.loaded.set_aside = Arc::default();
         self.loaded.topics.set_aside = Arc::default();
         self
@@ -196,7 +196,7 @@ impl<'a> PgBook<'a> {
 
     fn ids(&mut self, sql: &'static str, count: usize) -> Result<Vec<i64>, Failure> {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
-        let rows = self.link.one(sql, vec![param(count)])?;
+        let rows = self.tx.one(sql, vec![param(count)])?;
         let mut ids: Vec<i64> =
             rows.iter().map(|row| decode::get(row, 0)).collect::<Result<_, _>>()?;
         ids.sort_unstable_by(|a, b| b.cmp(a));
@@ -216,9 +216,9 @@ impl<'a> PgBook<'a> {
     pub(crate) fn keys(
         &mut self,
         sql: &'static str,
-        params: Vec<crate::postgres::connections::transaction_connection::Param>,
+        params: Vec<crate::postgres::connections::tx_connection::Param>,
     ) -> Result<Vec<i64>, Failure> {
-        self.link.one(sql, params)?.iter().map(|row| decode::get(row, 0)).collect()
+        self.tx.one(sql, params)?.iter().map(|row| decode::get(row, 0)).collect()
     }
 }
 
@@ -235,7 +235,7 @@ const STEP: &str =
 const STEPS: &str =
     concat!("SELECT ", of_step!(), " FROM steps WHERE run = $1 ORDER BY step, item");
 
-impl Book for PgBook<'_> {
+impl Book for PgTransactionReader<'_> {
     type Error = Failure;
 
     fn schedule(&mut self, id: ScheduleId) -> Result<Option<Box<Schedule>>, Failure> {
@@ -247,7 +247,7 @@ impl Book for PgBook<'_> {
 
     fn overrides(&mut self, id: ScheduleId) -> Result<Vec<Override>, Failure> {
         if !self.loaded.overrides.contains_key(&id) {
-            load::overrides(self.link, &mut self.loaded, vec![id.0])?;
+            load::overrides(self.tx, &mut self.loaded, vec![id.0])?;
         }
         Ok(self.loaded.overrides.get(&id).cloned().unwrap_or_default())
     }
@@ -287,7 +287,7 @@ impl Book for PgBook<'_> {
             return Ok(Some(known));
         }
         let sql = "SELECT definition FROM revisions WHERE workflow = $1 AND revision = $2";
-        let rows = self.link.one(sql, vec![param(id.0), param(revision.cast_signed())])?;
+        let rows = self.tx.one(sql, vec![param(id.0), param(revision.cast_signed())])?;
         let Some(row) = rows.first() else { return Ok(None) };
         let definition = Arc::new(decode::json::<Definition>(row, 0)?);
         self.shared.remember_definition(id, revision, definition.clone());
@@ -346,7 +346,7 @@ impl Book for PgBook<'_> {
             .collect();
         if !unknown.is_empty() {
             let each = (self.places / unknown.len()).clamp(1, 1_000);
-            load::pending(self.link, &mut self.loaded, unknown, i64::MIN, each)?;
+            load::pending(self.tx, &mut self.loaded, unknown, i64::MIN, each)?;
         }
         let oldest = |id: i64| {
             let (keys, _) = self.loaded.pending.get(&WorkflowId(id))?;
@@ -371,7 +371,7 @@ impl Book for PgBook<'_> {
             return Ok(keys);
         }
         let each = limit.max(self.places.min(100));
-        load::pending(self.link, &mut self.loaded, vec![workflow.0], after.0, each)?;
+        load::pending(self.tx, &mut self.loaded, vec![workflow.0], after.0, each)?;
         Ok(found(&self.loaded).0)
     }
 
@@ -385,7 +385,7 @@ impl Book for PgBook<'_> {
                    ORDER BY key + 0 LIMIT $2";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let keys = self.keys(sql, vec![param(workflow.0), param(limit)])?;
-        load::free_runs(self.link, &mut self.loaded, keys)
+        load::free_runs(self.tx, &mut self.loaded, keys)
     }
 
     fn is_exhausted(&self) -> bool {
@@ -398,7 +398,7 @@ impl Book for PgBook<'_> {
         let sql = "SELECT key FROM open_runs WHERE lacks_place ORDER BY key + 0 LIMIT $1";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let keys = self.keys(sql, vec![param(limit)])?;
-        load::free_runs(self.link, &mut self.loaded, keys)
+        load::free_runs(self.tx, &mut self.loaded, keys)
     }
 
     fn active_runs(&mut self, id: WorkflowId, limit: usize) -> Result<Vec<RunKey>, Failure> {
@@ -448,11 +448,11 @@ impl Book for PgBook<'_> {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(unknown) => {
                 let params = vec![param(run.0), param(step.cast_signed())];
-                let mut asked = vec![Asked::new(STEP, params)];
+                let mut queries = vec![Query::new(STEP, params)];
                 if !self.loaded.locked_runs.contains(&run) {
-                    asked.push(Asked::new(LAST_STEPS, vec![param(run.0)]));
+                    queries.push(Query::new(LAST_STEPS, vec![param(run.0)]));
                 }
-                let found = self.link.ask(asked)?;
+                let found = self.tx.ask(queries)?;
                 let last = found.get(1).map_or(&[][..], Vec::as_slice);
                 let mut records = last_steps::all(&found[0], last)?;
                 records.retain(|record| record.step == step);
@@ -463,13 +463,13 @@ impl Book for PgBook<'_> {
     }
 
     fn step_records(&mut self, run: RunKey) -> Result<Vec<StepRecord>, Failure> {
-        let asked = [STEPS, LAST_STEPS].map(|sql| Asked::new(sql, vec![param(run.0)]));
-        let found = self.link.ask(asked.into())?;
+        let queries = [STEPS, LAST_STEPS].map(|sql| Query::new(sql, vec![param(run.0)]));
+        let found = self.tx.ask(queries.into())?;
         last_steps::all(&found[0], &found[1])
     }
 
     fn queued(&mut self, queues: &[String], limit: usize) -> Result<Vec<(RunKey, Part)>, Failure> {
-        claims::queued(self.link, &mut self.loaded, queues, limit)
+        claims::queued(self.tx, &mut self.loaded, queues, limit)
     }
 
     fn topic(&mut self, id: TopicId) -> Result<Option<Topic>, Failure> {
@@ -538,7 +538,7 @@ impl Book for PgBook<'_> {
     }
 
     fn incident(&mut self, key: IncidentKey) -> Result<Option<Incident>, Failure> {
-        crate::postgres::views::incidents::by_key(self.link, key)
+        crate::postgres::views::incidents::by_key(self.tx, key)
     }
 
     fn new_incident_key(&mut self) -> IncidentKey {
@@ -582,11 +582,11 @@ pub(crate) fn first(rows: &[Row]) -> Result<Option<i64>, Failure> {
 }
 
 /// The query for a block of run keys, to be sent with others.
-pub(crate) fn ask_block() -> Asked {
-    Asked::new(RUN_BLOCK, vec![param(1_i64)])
+pub(crate) fn ask_block() -> Query {
+    Query::new(RUN_BLOCK, vec![param(1_i64)])
 }
 
 /// The query for a block of event keys.
-pub(crate) fn ask_event_block() -> Asked {
-    Asked::new(EVENT_BLOCK, vec![param(1_i64)])
+pub(crate) fn ask_event_block() -> Query {
+    Query::new(EVENT_BLOCK, vec![param(1_i64)])
 }

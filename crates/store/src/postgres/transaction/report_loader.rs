@@ -7,7 +7,7 @@ use tokio_postgres::Row;
 
 use crate::failure::Failure;
 use crate::postgres::Shared;
-use crate::postgres::connections::transaction_connection::{Asked, Link, param};
+use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::rows::decode;
 use crate::postgres::rows::decode::get;
 use crate::postgres::transaction::load::{
@@ -17,7 +17,7 @@ use crate::postgres::transaction::reader::Loaded;
 use crate::postgres::transaction::row_cache::Remembered;
 
 /// The state between sending the queries and keeping their answers.
-pub(crate) struct Settling {
+pub(crate) struct ReportLoader {
     known: Remembered,
     /// Runs that are not locked.
     unlocked: Vec<i64>,
@@ -28,10 +28,10 @@ pub(crate) struct Settling {
     is_asked: bool,
 }
 
-impl Settling {
-    pub(crate) fn new(shared: &Shared, schedules: &[i64], runs: &[i64]) -> Settling {
+impl ReportLoader {
+    pub(crate) fn new(shared: &Shared, schedules: &[i64], runs: &[i64]) -> ReportLoader {
         let known = shared.memory.take(schedules, runs);
-        Settling {
+        ReportLoader {
             known,
             unlocked: Vec::new(),
             locks_at: None,
@@ -43,7 +43,7 @@ impl Settling {
 
     /// Locks all of them, schedules first, and reads those that are not cached: in statements of
     /// their own, which see what was committed while a lock was waited for.
-    pub(crate) fn ask(&mut self, schedules: Vec<i64>, runs: Vec<i64>) -> Vec<Asked> {
+    pub(crate) fn ask(&mut self, schedules: Vec<i64>, runs: Vec<i64>) -> Vec<Query> {
         if runs.is_empty() && schedules.is_empty() {
             return Vec::new();
         }
@@ -55,20 +55,20 @@ impl Settling {
         let (unlocked, locked): (Vec<i64>, Vec<i64>) =
             runs.into_iter().partition(|key| self.needs_no_lock(*key));
         self.unlocked = unlocked;
-        let mut asked = vec![Asked::new(LOCK_SCHEDULES, vec![param(schedules)])];
+        let mut queries = vec![Query::new(LOCK_SCHEDULES, vec![param(schedules)])];
         if !locked.is_empty() {
-            self.locks_at = Some(asked.len());
-            asked.push(Asked::new(LOCK_RUNS, vec![param(locked)]));
+            self.locks_at = Some(queries.len());
+            queries.push(Query::new(LOCK_RUNS, vec![param(locked)]));
         }
         if !new_schedules.is_empty() {
-            self.schedules_at = Some(asked.len());
-            asked.push(Asked::new(SCHEDULES_AGAIN, vec![param(new_schedules)]));
+            self.schedules_at = Some(queries.len());
+            queries.push(Query::new(SCHEDULES_AGAIN, vec![param(new_schedules)]));
         }
         if !new_runs.is_empty() {
-            self.runs_at = Some(asked.len());
-            asked.push(Asked::new(LOCKED_RUNS, vec![param(new_runs)]));
+            self.runs_at = Some(queries.len());
+            queries.push(Query::new(LOCKED_RUNS, vec![param(new_runs)]));
         }
-        asked
+        queries
     }
 
     /// Whether the run needs no lock: whoever decides the run of an occurrence holds its schedule's
@@ -84,7 +84,7 @@ impl Settling {
     /// Keeps what was locked. Rows that others have written meanwhile are read after all.
     pub(crate) fn keep(
         mut self,
-        link: &mut Link,
+        tx: &mut TxConnection,
         loaded: &mut Loaded,
         found: &[Vec<Row>],
     ) -> Result<(), Failure> {
@@ -113,12 +113,12 @@ impl Settling {
             keep_runs(loaded, &found[at])?;
         }
         if !schedules.is_empty() {
-            keep_schedules(loaded, &link.one(SCHEDULES_AGAIN, vec![param(schedules)])?)?;
+            keep_schedules(loaded, &tx.one(SCHEDULES_AGAIN, vec![param(schedules)])?)?;
         }
         if !runs.is_empty() {
-            keep_runs(loaded, &link.one(LOCKED_RUNS, vec![param(runs)])?)?;
+            keep_runs(loaded, &tx.one(LOCKED_RUNS, vec![param(runs)])?)?;
         }
-        self.keep_unlocked(link, loaded)
+        self.keep_unlocked(tx, loaded)
     }
 
     /// Keeps the runs that are locked. `changed` collects those that others have written.
@@ -144,7 +144,7 @@ impl Settling {
 
     /// Keeps the runs that their schedule's lock protects. If the schedule is gone, the run is
     /// locked itself.
-    fn keep_unlocked(mut self, link: &mut Link, loaded: &mut Loaded) -> Result<(), Failure> {
+    fn keep_unlocked(mut self, tx: &mut TxConnection, loaded: &mut Loaded) -> Result<(), Failure> {
         let mut alone = Vec::new();
         for key in std::mem::take(&mut self.unlocked) {
             let Some(known) = self.known.runs.remove(&RunKey(key)) else { continue };
@@ -156,7 +156,7 @@ impl Settling {
             loaded.unlocked.insert(known.run.key, known.stamp);
             loaded.runs.insert(known.run.key, known.run);
         }
-        load::runs(link, loaded, alone)
+        load::runs(tx, loaded, alone)
     }
 }
 

@@ -32,9 +32,9 @@ pub(crate) struct KnownRun {
 
 /// The cache of one node.
 #[derive(Default)]
-pub(crate) struct Memory(Mutex<Remembered>);
+pub(crate) struct RowCache(Mutex<Remembered>);
 
-impl Memory {
+impl RowCache {
     /// Removes these from the cache and returns them.
     pub(crate) fn take(&self, schedules: &[i64], runs: &[i64]) -> Remembered {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use tokio_postgres::Row;
 
 use crate::failure::Failure;
-use crate::postgres::connections::transaction_connection::{Asked, Link, param};
+use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::maintenance::check::look;
 use crate::postgres::rows::columns::{of_handler, of_run, of_schedule};
 use crate::postgres::rows::decode;
@@ -55,11 +55,11 @@ impl Core {
             Wakeup::Handler(_) => "UPDATE handlers SET due = NULL WHERE id = $1",
             Wakeup::Node(_) => "DELETE FROM nodes WHERE id = $1",
         };
-        self.link.transact(|link| {
-            link.begin(Vec::new())?;
+        self.tx.transact(|tx| {
+            tx.begin(Vec::new())?;
             let (why, at) = (why.to_owned(), ms(now));
-            let put = Asked::new(PUT, vec![param(kind), param(id), param(why), param(at)]);
-            link.commit(vec![put, Asked::new(forget, vec![param(id)])]).map(drop)
+            let put = Query::new(PUT, vec![param(kind), param(id), param(why), param(at)]);
+            tx.commit(vec![put, Query::new(forget, vec![param(id)])]).map(drop)
         })?;
         self.shared.pass_over(what);
         Ok(())
@@ -67,9 +67,9 @@ impl Core {
 
     /// Loads everything that is set aside, also by other nodes.
     pub(crate) fn learn_set_aside(&mut self) -> Result<(), Failure> {
-        let found = self.link.transact(|link| {
-            link.begin(Vec::new())?;
-            Ok(link.commit(vec![Asked::new(ALL, Vec::new())])?.pop().unwrap_or_default())
+        let found = self.tx.transact(|tx| {
+            tx.begin(Vec::new())?;
+            Ok(tx.commit(vec![Query::new(ALL, Vec::new())])?.pop().unwrap_or_default())
         })?;
         let known: Result<HashSet<Wakeup>, Failure> =
             found.iter().map(|row| read(get(row, 0)?, get(row, 1)?)).collect();
@@ -142,22 +142,22 @@ const BARE_RUN: &str =
 /// Makes a command work on rows that cannot be read, so that a person can get rid of them. Returns
 /// the command for the engine, and how many schedules were deleted already.
 pub(crate) fn without_broken(
-    link: &mut Link,
+    tx: &mut TxConnection,
     command: &Command,
 ) -> Result<(Command, u64), Failure> {
     match command {
         Command::DeleteSchedules(ids) => {
-            let broken = broken(link, ids)?;
+            let broken = broken(tx, ids)?;
             let left = ids.iter().copied().filter(|id| !broken.contains(&id.0)).collect();
             if !broken.is_empty() {
                 let gone: Vec<i64> = broken.iter().copied().collect();
-                let delete = |sql: &&'static str| Asked::new(sql, vec![param(gone.clone())]);
-                link.ask(DELETE_BROKEN.iter().map(delete).collect())?;
+                let delete = |sql: &&'static str| Query::new(sql, vec![param(gone.clone())]);
+                tx.ask(DELETE_BROKEN.iter().map(delete).collect())?;
             }
             Ok((Command::DeleteSchedules(left), broken.len() as u64))
         }
         Command::CancelRun { id, .. } => {
-            make_readable(link, id)?;
+            make_readable(tx, id)?;
             Ok((command.clone(), 0))
         }
         _ => Ok((command.clone(), 0)),
@@ -165,13 +165,13 @@ pub(crate) fn without_broken(
 }
 
 /// Those of these schedules that cannot be read, or that have missing rows.
-fn broken(link: &mut Link, ids: &[ScheduleId]) -> Result<BTreeSet<i64>, Failure> {
+fn broken(tx: &mut TxConnection, ids: &[ScheduleId]) -> Result<BTreeSet<i64>, Failure> {
     let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
     let mut broken = BTreeSet::new();
-    for row in &link.one(IN_PARTS, vec![param(ids.clone())])? {
+    for row in &tx.one(IN_PARTS, vec![param(ids.clone())])? {
         broken.insert(get(row, 0)?);
     }
-    for row in &link.one(WHOLE, vec![param(ids)])? {
+    for row in &tx.one(WHOLE, vec![param(ids)])? {
         if decode::schedule(row).is_err() {
             broken.insert(get(row, 0)?);
         }
@@ -181,7 +181,7 @@ fn broken(link: &mut Link, ids: &[ScheduleId]) -> Result<BTreeSet<i64>, Failure>
 
 /// Turns an open run that cannot be read into one that has not begun: cancelling it then ends it,
 /// and the runs that wait for it go on.
-fn make_readable(link: &mut Link, id: &RunId) -> Result<(), Failure> {
+fn make_readable(tx: &mut TxConnection, id: &RunId) -> Result<(), Failure> {
     let (schedule, n, retry, uuid) = match id {
         RunId::Occurrence { schedule, n, retry } => {
             (Some(schedule.0), Some(n.cast_signed()), Some(retry.cast_signed()), None)
@@ -189,15 +189,15 @@ fn make_readable(link: &mut Link, id: &RunId) -> Result<(), Failure> {
         RunId::Other(uuid) => (None, None, None, Some(uuid::Uuid::from_u128(*uuid))),
     };
     let which = vec![param(schedule), param(n), param(retry), param(uuid)];
-    let found = link.one(OPEN, which)?;
+    let found = tx.one(OPEN, which)?;
     let Some(row) = found.first().filter(|row| decode::run(row).is_err()) else { return Ok(()) };
     let key: i64 = get(row, 0)?;
-    let mut asked: Vec<Asked> =
-        BEFORE_ITS_BEGIN.iter().map(|sql| Asked::new(sql, vec![param(key)])).collect();
-    asked.push(Asked::new(EMPTY_RUN, vec![param(key), param(json(&Position::default())?)]));
-    link.ask(asked)?;
-    if link.one(RUN, vec![param(key)])?.first().is_some_and(|row| decode::run(row).is_err()) {
-        link.one(BARE_RUN, vec![param(key)])?;
+    let mut queries: Vec<Query> =
+        BEFORE_ITS_BEGIN.iter().map(|sql| Query::new(sql, vec![param(key)])).collect();
+    queries.push(Query::new(EMPTY_RUN, vec![param(key), param(json(&Position::default())?)]));
+    tx.ask(queries)?;
+    if tx.one(RUN, vec![param(key)])?.first().is_some_and(|row| decode::run(row).is_err()) {
+        tx.one(BARE_RUN, vec![param(key)])?;
     }
     Ok(())
 }
@@ -206,7 +206,7 @@ impl Core {
     /// The findings for what is set aside. With `repair`, what can be read or no longer exists is
     /// taken back; later checks mend its wakeup, and nodes learn of it with their next renewal.
     pub(crate) fn check_set_aside(&mut self, repair: bool) -> Result<Vec<Finding>, Failure> {
-        let found = look(&mut self.link, LIST, Vec::new)?;
+        let found = look(&mut self.tx, LIST, Vec::new)?;
         let mut findings = Vec::new();
         for row in &found {
             let aside = listed(row)?;
@@ -214,9 +214,9 @@ impl Core {
             let comes_back = repair && is_readable;
             if comes_back {
                 let (kind, id) = stored(aside.what);
-                self.link.transact(|link| {
-                    link.begin(Vec::new())?;
-                    link.commit(vec![Asked::new(FORGET, vec![param(kind), param(id)])]).map(drop)
+                self.tx.transact(|tx| {
+                    tx.begin(Vec::new())?;
+                    tx.commit(vec![Query::new(FORGET, vec![param(kind), param(id)])]).map(drop)
                 })?;
             }
             findings.push(finding(&aside, is_readable, comes_back));
@@ -236,7 +236,7 @@ impl Core {
             Wakeup::Handler(_) => (HANDLER, |row| topic_rows::handler(row).is_ok()),
             Wakeup::Node(_) => return Ok(true),
         };
-        Ok(look(&mut self.link, sql, || vec![param(id)])?.first().is_none_or(read))
+        Ok(look(&mut self.tx, sql, || vec![param(id)])?.first().is_none_or(read))
     }
 }
 

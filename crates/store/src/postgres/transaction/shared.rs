@@ -16,11 +16,11 @@ use crate::failure::Failure;
 use crate::machine_clock::Reading;
 use crate::notify_setup::SharedSetup;
 use crate::postgres::PostgresClock;
-use crate::postgres::connections::transaction_connection::{Asked, param};
+use crate::postgres::connections::tx_connection::{Query, param};
 use crate::postgres::nodes::clock::Offset;
 use crate::postgres::rows::decode::get;
-use crate::postgres::transaction::row_cache::Memory;
-use crate::postgres::transaction::wakeup_cache::Horizon;
+use crate::postgres::transaction::row_cache::RowCache;
+use crate::postgres::transaction::wakeup_cache::WakeupCache;
 use crate::request::{Call, Report};
 use crate::rules;
 use crate::stored::ms;
@@ -46,8 +46,8 @@ pub(crate) struct Shared {
     /// How far the database's clock is ahead of this machine's.
     pub(crate) offset: Offset,
     last_call: AtomicI64,
-    pub(crate) horizon: Horizon,
-    pub(crate) memory: Memory,
+    pub(crate) horizon: WakeupCache,
+    pub(crate) memory: RowCache,
     /// What is set aside, as far as this node knows.
     passed_over: RwLock<Arc<HashSet<Wakeup>>>,
     /// Whom the node can notify, and whom it notifies of failures.
@@ -76,8 +76,8 @@ impl Shared {
             attempts: Mutex::default(),
             offset: Offset::new(),
             last_call: AtomicI64::new(i64::MIN),
-            horizon: Horizon::new(),
-            memory: Memory::default(),
+            horizon: WakeupCache::new(),
+            memory: RowCache::default(),
             passed_over: RwLock::default(),
             setup: SharedSetup::default(),
             schema,
@@ -205,14 +205,14 @@ impl Shared {
     }
 
     /// The statement that notifies other nodes. They get the message when the transaction commits.
-    pub(crate) fn ask_call(&self, call: Call, node: NodeId) -> Asked {
+    pub(crate) fn ask_call(&self, call: Call, node: NodeId) -> Query {
         let word = match call {
             Call::Look => "look",
             Call::Renew => "renew",
             Call::Access => "access",
         };
         let message = format!("{word} {} {}", node.0, self.schema);
-        Asked::new("SELECT pg_notify($1, $2)", vec![param(CHANNEL.to_owned()), param(message)])
+        Query::new("SELECT pg_notify($1, $2)", vec![param(CHANNEL.to_owned()), param(message)])
     }
 
     /// Parses a message of another node of the same store.

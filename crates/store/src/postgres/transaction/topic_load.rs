@@ -13,7 +13,7 @@ use tokio_postgres::Row;
 
 use crate::failure::Failure;
 use crate::postgres::connections::query::is_storable;
-use crate::postgres::connections::transaction_connection::{Asked, Link, param};
+use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::rows::columns::{of_fate, of_handler, of_topic};
 use crate::postgres::rows::decode::{get, small};
 use crate::postgres::rows::topic_rows;
@@ -178,7 +178,7 @@ impl LoadedTopics {
 
 /// What is loaded in one round trip, after the workflows are locked.
 #[derive(Default)]
-pub(crate) struct Around {
+pub(crate) struct RelatedTopics {
     /// Their handlers and topics are loaded.
     pub(crate) workflows: Vec<i64>,
     /// Other topics.
@@ -187,20 +187,20 @@ pub(crate) struct Around {
     pub(crate) runs: Vec<i64>,
 }
 
-impl Around {
+impl RelatedTopics {
     pub(crate) fn is_empty(&self) -> bool {
         self.workflows.is_empty() && self.topics.is_empty() && self.runs.is_empty()
     }
 
     /// The queries. They wait for the topics' locks.
-    pub(crate) fn ask(&self) -> Vec<Asked> {
+    pub(crate) fn ask(&self) -> Vec<Query> {
         let these = || vec![param(self.workflows.clone()), param(self.topics.clone())];
         vec![
-            Asked::new(TOPICS, these()),
-            Asked::new(SUBSCRIBERS, these()),
-            Asked::new(WAITS, these()),
-            Asked::new(HANDLERS, vec![param(self.workflows.clone())]),
-            Asked::new(RESERVED, vec![param(self.runs.clone())]),
+            Query::new(TOPICS, these()),
+            Query::new(SUBSCRIBERS, these()),
+            Query::new(WAITS, these()),
+            Query::new(HANDLERS, vec![param(self.workflows.clone())]),
+            Query::new(RESERVED, vec![param(self.runs.clone())]),
         ]
     }
 
@@ -220,15 +220,15 @@ impl Around {
 
 /// Loads and locks a topic if it is free. Returns whether it was.
 pub(crate) fn free_topic(
-    link: &mut Link,
+    tx: &mut TxConnection,
     loaded: &mut LoadedTopics,
     id: TopicId,
 ) -> Result<bool, Failure> {
     let this = || vec![param(Vec::<i64>::new()), param(vec![id.0])];
-    let found = link.ask(vec![
-        Asked::new(FREE_TOPICS, this()),
-        Asked::new(SUBSCRIBERS, this()),
-        Asked::new(WAITS, this()),
+    let found = tx.ask(vec![
+        Query::new(FREE_TOPICS, this()),
+        Query::new(SUBSCRIBERS, this()),
+        Query::new(WAITS, this()),
     ])?;
     loaded.keep_topics(&found[0], &found[1], &found[2])?;
     Ok(!found[0].is_empty())
@@ -236,27 +236,27 @@ pub(crate) fn free_topic(
 
 /// Loads the handlers of a workflow that is locked.
 pub(crate) fn handlers(
-    link: &mut Link,
+    tx: &mut TxConnection,
     loaded: &mut LoadedTopics,
     workflow: WorkflowId,
 ) -> Result<(), Failure> {
-    let found = link.one(HANDLERS, vec![param(vec![workflow.0])])?;
+    let found = tx.one(HANDLERS, vec![param(vec![workflow.0])])?;
     loaded.keep_handlers(&[workflow.0], &found)
 }
 
 pub(crate) fn reserved(
-    link: &mut Link,
+    tx: &mut TxConnection,
     loaded: &mut LoadedTopics,
     run: RunKey,
 ) -> Result<(), Failure> {
-    let found = link.one(RESERVED, vec![param(vec![run.0])])?;
+    let found = tx.one(RESERVED, vec![param(vec![run.0])])?;
     loaded.keep_reserved(&[run.0], &found)
 }
 
 /// The query for the fates of the events with these message ids.
-pub(crate) fn ask_fates(topic: TopicId, message_ids: &[String]) -> Asked {
+pub(crate) fn ask_fates(topic: TopicId, message_ids: &[String]) -> Query {
     let storable = message_ids.iter().filter(|id| is_storable(id)).cloned();
-    Asked::new(FATES, vec![param(topic.0), param(storable.collect::<Vec<String>>())])
+    Query::new(FATES, vec![param(topic.0), param(storable.collect::<Vec<String>>())])
 }
 
 pub(crate) fn fates(found: &[Row]) -> Result<HashMap<String, Fate>, Failure> {
@@ -265,13 +265,13 @@ pub(crate) fn fates(found: &[Row]) -> Result<HashMap<String, Fate>, Failure> {
 }
 
 /// The query for due handlers and their workflows.
-pub(crate) fn ask_due_handlers(now: i64, limit: i64, low: i64) -> Asked {
-    Asked::new(DUE_HANDLERS, vec![param(now), param(limit), param(low)])
+pub(crate) fn ask_due_handlers(now: i64, limit: i64, low: i64) -> Query {
+    Query::new(DUE_HANDLERS, vec![param(now), param(limit), param(low)])
 }
 
 /// What must be locked before these topics.
 #[derive(Default)]
-pub(crate) struct Hearing {
+pub(crate) struct Subscribers {
     /// Workflows with a consumer of one of the topics.
     pub(crate) consuming: BTreeSet<i64>,
     /// Workflows with a trigger on one of the topics.
@@ -280,12 +280,12 @@ pub(crate) struct Hearing {
     pub(crate) runs: BTreeSet<i64>,
 }
 
-pub(crate) fn hearing(link: &mut Link, topics: Vec<i64>) -> Result<Hearing, Failure> {
-    let found = link.ask(vec![
-        Asked::new(HEARING, vec![param(topics.clone())]),
-        Asked::new(WAITING_RUNS, vec![param(topics)]),
+pub(crate) fn hearing(tx: &mut TxConnection, topics: Vec<i64>) -> Result<Subscribers, Failure> {
+    let found = tx.ask(vec![
+        Query::new(HEARING, vec![param(topics.clone())]),
+        Query::new(WAITING_RUNS, vec![param(topics)]),
     ])?;
-    let mut hearing = Hearing::default();
+    let mut hearing = Subscribers::default();
     for row in &found[0] {
         match topic_rows::subscriber(row, [0, 1])? {
             Subscriber::Consumer(workflow, _) => hearing.consuming.insert(workflow.0),

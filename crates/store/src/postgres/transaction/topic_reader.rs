@@ -12,12 +12,12 @@ use tokio_postgres::Row;
 
 use crate::failure::Failure;
 use crate::postgres::connections::query::{is_storable, many};
-use crate::postgres::connections::transaction_connection::param;
+use crate::postgres::connections::tx_connection::param;
 use crate::postgres::rows::columns::of_event;
 use crate::postgres::rows::decode;
 use crate::postgres::rows::decode::{get, small};
 use crate::postgres::rows::topic_rows;
-use crate::postgres::transaction::reader::PgBook;
+use crate::postgres::transaction::reader::PgTransactionReader;
 use crate::postgres::transaction::topic_load::{self, WAITING};
 
 const OF_WORKFLOW: &str = "SELECT id FROM topics WHERE workflow = $1 AND name = $2";
@@ -40,7 +40,7 @@ const WAITS: &str = "SELECT run, step, item FROM waits
      WHERE topic = $1 AND (run + 0, step + 0, item + 0) > ($2, $3, $4)
      ORDER BY run + 0, step + 0, item + 0 LIMIT $5";
 
-impl PgBook<'_> {
+impl PgTransactionReader<'_> {
     /// Locks a topic, after the workflows that subscribe to it. Returns whether the topic exists.
     fn take_topic(&mut self, id: TopicId) -> Result<bool, Failure> {
         if self.loaded.topics.topics.contains_key(&id) {
@@ -50,14 +50,14 @@ impl PgBook<'_> {
             // The transaction tried to lock it at its beginning, and it was not there.
             return Ok(false);
         }
-        let hearing = topic_load::hearing(self.link, vec![id.0])?;
+        let hearing = topic_load::hearing(self.tx, vec![id.0])?;
         for workflow in hearing.consuming {
             self.own_workflow(WorkflowId(workflow))?;
         }
         for workflow in hearing.triggered {
             self.free_workflow(WorkflowId(workflow))?;
         }
-        if topic_load::free_topic(self.link, &mut self.loaded.topics, id)? {
+        if topic_load::free_topic(self.tx, &mut self.loaded.topics, id)? {
             return Ok(true);
         }
         self.needs.topics.insert(id.0);
@@ -112,8 +112,8 @@ impl PgBook<'_> {
         let found = match self.loaded.topics.fates.take() {
             Some((of, fates)) if of == topic => fates,
             _ => {
-                let asked = topic_load::ask_fates(topic, message_ids);
-                let found = self.link.ask(vec![asked])?.pop().unwrap_or_default();
+                let queries = topic_load::ask_fates(topic, message_ids);
+                let found = self.tx.ask(vec![queries])?.pop().unwrap_or_default();
                 topic_load::fates(&found)?
             }
         };
@@ -122,10 +122,10 @@ impl PgBook<'_> {
 
     pub(crate) fn reserved_events(&mut self, run: RunKey) -> Result<Vec<Fate>, Failure> {
         if !self.loaded.topics.reserved.contains_key(&run) {
-            topic_load::reserved(self.link, &mut self.loaded.topics, run)?;
+            topic_load::reserved(self.tx, &mut self.loaded.topics, run)?;
         }
         let found =
-            |book: &Self| book.loaded.topics.reserved.get(&run).cloned().unwrap_or_default();
+            |reader: &Self| reader.loaded.topics.reserved.get(&run).cloned().unwrap_or_default();
         let mut fates = found(self);
         let is_free = |fate: &Fate| !self.loaded.topics.topics.contains_key(&fate.topic);
         let mut unlocked: Vec<TopicId> =
@@ -137,14 +137,14 @@ impl PgBook<'_> {
                 self.take_topic(topic)?;
             }
             // Read again, now that no other transaction can change them.
-            topic_load::reserved(self.link, &mut self.loaded.topics, run)?;
+            topic_load::reserved(self.tx, &mut self.loaded.topics, run)?;
             fates = found(self);
         }
         Ok(fates)
     }
 
     pub(crate) fn one_event(&mut self, key: EventKey) -> Result<Option<Event>, Failure> {
-        let found = self.link.one(EVENT, vec![param(key.0)])?;
+        let found = self.tx.one(EVENT, vec![param(key.0)])?;
         found.first().map(topic_rows::event).transpose()
     }
 
@@ -158,7 +158,7 @@ impl PgBook<'_> {
         if !self.take_topic(topic)? {
             return Ok(Vec::new());
         }
-        let found = self.link.one(PENDING, vec![param(topic.0), param(many(limit))])?;
+        let found = self.tx.one(PENDING, vec![param(topic.0), param(many(limit))])?;
         found.iter().map(topic_rows::event).collect()
     }
 
@@ -167,7 +167,7 @@ impl PgBook<'_> {
         topic: TopicId,
         limit: usize,
     ) -> Result<Vec<(EventKey, Timestamp)>, Failure> {
-        let found = self.link.one(OLDEST, vec![param(topic.0), param(many(limit))])?;
+        let found = self.tx.one(OLDEST, vec![param(topic.0), param(many(limit))])?;
         found.iter().map(|row| Ok((EventKey(get(row, 0)?), decode::instant(row, 1)?))).collect()
     }
 
@@ -221,7 +221,7 @@ impl PgBook<'_> {
                 Part { step: small(row, 1)?, item: get::<i32>(row, 2)?.into() },
             ))
         };
-        self.link.one(WAITS, params)?.iter().map(part).collect()
+        self.tx.one(WAITS, params)?.iter().map(part).collect()
     }
 
     pub(crate) fn locked_handler(&mut self, id: HandlerId) -> Result<Option<Handler>, Failure> {
@@ -232,18 +232,18 @@ impl PgBook<'_> {
             self.keys("SELECT workflow FROM handlers WHERE id = $1", vec![param(id.0)])?;
         let Some(workflow) = workflows.first().copied().map(WorkflowId) else { return Ok(None) };
         self.own_workflow(workflow)?;
-        topic_load::handlers(self.link, &mut self.loaded.topics, workflow)?;
+        topic_load::handlers(self.tx, &mut self.loaded.topics, workflow)?;
         Ok(self.loaded.topics.handlers.remove(&id))
     }
 
     pub(crate) fn locked_handlers(&mut self, id: WorkflowId) -> Result<Vec<HandlerId>, Failure> {
         if !self.loaded.topics.handlers_of.contains_key(&id) {
-            topic_load::handlers(self.link, &mut self.loaded.topics, id)?;
+            topic_load::handlers(self.tx, &mut self.loaded.topics, id)?;
         }
         let known = self.loaded.topics.handlers_of.get(&id).cloned().unwrap_or_default();
         if !known.is_empty() && !self.loaded.owned_workflows.contains(&id) {
             self.own_workflow(id)?;
-            topic_load::handlers(self.link, &mut self.loaded.topics, id)?;
+            topic_load::handlers(self.tx, &mut self.loaded.topics, id)?;
             return Ok(self.loaded.topics.handlers_of.get(&id).cloned().unwrap_or_default());
         }
         Ok(known)

@@ -20,12 +20,12 @@ struct Known {
 
 /// The cached lower bounds for the next wakeups.
 #[derive(Debug)]
-pub(crate) struct Horizon(Mutex<Known>);
+pub(crate) struct WakeupCache(Mutex<Known>);
 
-impl Horizon {
-    pub(crate) fn new() -> Horizon {
+impl WakeupCache {
+    pub(crate) fn new() -> WakeupCache {
         let written = (i64::MAX, i64::MAX);
-        Horizon(Mutex::new(Known { low: i64::MIN, next_run: i64::MIN, written }))
+        WakeupCache(Mutex::new(Known { low: i64::MIN, next_run: i64::MIN, written }))
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn what_is_written_during_a_look_is_not_lost() {
-        let horizon = Horizon::new();
+        let horizon = WakeupCache::new();
         assert_eq!((horizon.low(), horizon.next_run(0)), (i64::MIN, None));
         horizon.begin_look();
         horizon.written(Some(150), Some(170));

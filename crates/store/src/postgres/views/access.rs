@@ -11,7 +11,7 @@ use crate::access::{
 };
 use crate::failure::Failure;
 use crate::postgres::connections::query::{ask, is_storable, many};
-use crate::postgres::connections::transaction_connection::{Asked, param};
+use crate::postgres::connections::tx_connection::{Query, param};
 use crate::postgres::nodes::clock::given_or_now;
 use crate::postgres::rows::decode;
 use crate::postgres::rows::decode::{damaged, get};
@@ -114,7 +114,7 @@ fn read_audit(row: &Row) -> Result<AuditView, Failure> {
 
 /// The insert of an audit row, to be sent with the change. Without `at` the row gets the database's
 /// time.
-pub(crate) fn ask_audit(audit: Option<&AuditEntry>, at: Option<i64>) -> Option<Asked> {
+pub(crate) fn ask_audit(audit: Option<&AuditEntry>, at: Option<i64>) -> Option<Query> {
     let AuditEntry { who, from, action, target, detail } = audit?.clone();
     let sql = concat!(
         "INSERT INTO audit (at, who, from_address, action, target, detail) VALUES (",
@@ -125,7 +125,7 @@ pub(crate) fn ask_audit(audit: Option<&AuditEntry>, at: Option<i64>) -> Option<A
     let detail = detail.map(|detail| detail.replace('\0', "\u{fffd}"));
     let params =
         vec![param(at), param(who), param(from), param(action), param(target), param(detail)];
-    Some(Asked::new(sql, params))
+    Some(Query::new(sql, params))
 }
 
 impl Core {
@@ -147,8 +147,8 @@ impl Core {
         let queues = new.queues.as_ref().map(json).transpose()?;
         let shared = self.shared.clone();
         let now = self.shared.given(now);
-        self.link.transact(|link| {
-            let found = link.begin(vec![Asked::new(taken, vec![param(new.name.clone())])])?;
+        self.tx.transact(|tx| {
+            let found = tx.begin(vec![Query::new(taken, vec![param(new.name.clone())])])?;
             if !found[0].is_empty() {
                 return Err(name_taken(&new.name));
             }
@@ -161,10 +161,10 @@ impl Core {
                 param(new.expires_at.map(ms)),
                 param(queues.clone()),
             ];
-            let mut asked = vec![Asked::new(insert, params)];
-            asked.push(shared.ask_call(Call::Access, EVERYONE));
-            asked.extend(ask_audit(audit, now));
-            let made = link.commit(asked)?;
+            let mut queries = vec![Query::new(insert, params)];
+            queries.push(shared.ask_call(Call::Access, EVERYONE));
+            queries.extend(ask_audit(audit, now));
+            let made = tx.commit(queries)?;
             let made = made.first().and_then(|rows| rows.first());
             made.map(read_token)
                 .unwrap_or_else(|| Err(Failure::Damaged("a token is gone".to_owned())))
@@ -185,15 +185,15 @@ impl Core {
         let end = "DELETE FROM sign_ins WHERE token = $1";
         let now = self.shared.given(now);
         let shared = self.shared.clone();
-        self.link.transact(|link| {
-            let revoked = link.begin(vec![Asked::new(revoke, vec![param(id), param(now)])])?;
-            let mut asked = vec![Asked::new(TOKEN, vec![param(id)])];
+        self.tx.transact(|tx| {
+            let revoked = tx.begin(vec![Query::new(revoke, vec![param(id), param(now)])])?;
+            let mut queries = vec![Query::new(TOKEN, vec![param(id)])];
             if !revoked[0].is_empty() {
-                asked.push(Asked::new(end, vec![param(id)]));
-                asked.push(shared.ask_call(Call::Access, EVERYONE));
-                asked.extend(ask_audit(audit, now));
+                queries.push(Query::new(end, vec![param(id)]));
+                queries.push(shared.ask_call(Call::Access, EVERYONE));
+                queries.extend(ask_audit(audit, now));
             }
-            let found = link.commit(asked)?;
+            let found = tx.commit(queries)?;
             found.first().and_then(|rows| rows.first()).map(read_token).transpose()
         })
     }
@@ -214,7 +214,7 @@ impl Core {
             ", $5)"
         );
         let now = self.shared.given(now);
-        self.link.transact(|link| {
+        self.tx.transact(|tx| {
             let params = vec![
                 param(new.hash.to_vec()),
                 param(token),
@@ -222,8 +222,8 @@ impl Core {
                 param(now),
                 param(ms(new.expires_at)),
             ];
-            link.begin(vec![Asked::new(sql, params)])?;
-            link.commit(ask_audit(audit, now).into_iter().collect())?;
+            tx.begin(vec![Query::new(sql, params)])?;
+            tx.commit(ask_audit(audit, now).into_iter().collect())?;
             Ok(())
         })
     }
@@ -231,16 +231,16 @@ impl Core {
     pub(crate) fn end_sign_in(&mut self, hash: &SecretHash) -> Result<bool, Failure> {
         let sql = "DELETE FROM sign_ins WHERE hash = $1 RETURNING 1";
         let shared = self.shared.clone();
-        self.link.transact(|link| {
-            let ended = link.begin(vec![Asked::new(sql, vec![param(hash.to_vec())])])?;
-            link.commit(vec![shared.ask_call(Call::Access, EVERYONE)])?;
+        self.tx.transact(|tx| {
+            let ended = tx.begin(vec![Query::new(sql, vec![param(hash.to_vec())])])?;
+            tx.commit(vec![shared.ask_call(Call::Access, EVERYONE)])?;
             Ok(!ended[0].is_empty())
         })
     }
 }
 
 /// The statements that remove a batch of old audit rows and ended sign-ins.
-pub(crate) fn ask_expired(now: i64, limit: usize) -> [Asked; 2] {
+pub(crate) fn ask_expired(now: i64, limit: usize) -> [Query; 2] {
     let audit = "DELETE FROM audit WHERE key IN (SELECT key FROM audit WHERE at < $1
                  ORDER BY at LIMIT $2) RETURNING 1";
     let before = now.saturating_sub(milliseconds(AUDIT_KEPT));
@@ -248,7 +248,7 @@ pub(crate) fn ask_expired(now: i64, limit: usize) -> [Asked; 2] {
                     WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2
                     FOR UPDATE SKIP LOCKED) RETURNING 1";
     [
-        Asked::new(audit, vec![param(before), param(many(limit))]),
-        Asked::new(sign_ins, vec![param(now), param(many(limit))]),
+        Query::new(audit, vec![param(before), param(many(limit))]),
+        Query::new(sign_ins, vec![param(now), param(many(limit))]),
     ]
 }

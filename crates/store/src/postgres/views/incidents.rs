@@ -12,7 +12,7 @@ use tokio_postgres::types::ToSql;
 
 use crate::failure::Failure;
 use crate::postgres::connections::query::{ask, many};
-use crate::postgres::connections::transaction_connection::{Asked, Link, param};
+use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::rows::columns::of_incident;
 use crate::postgres::rows::decode;
 use crate::postgres::rows::decode::{INCIDENT_COLUMNS, get, narrow};
@@ -31,7 +31,7 @@ const END: &str = "UPDATE incidents i SET ending = u.ending, ended_at = u.at, en
      WHERE i.key = u.key AND i.ended_at IS NULL";
 
 /// Begins are written before ends: an incident may begin and end in one turn.
-pub(crate) fn write(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
+pub(crate) fn write(writes: &Writes, all: &mut Vec<Query>) -> Result<(), Failure> {
     let (mut begun, mut ended) = (Vec::new(), Vec::new());
     for write in &writes.incidents {
         match write {
@@ -50,7 +50,7 @@ pub(crate) fn write(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure
             column(&begun, |incident| ms(incident.began_at)),
             try_column(&begun, |incident| json(&incident.told))?,
         ];
-        all.push(Asked::new(BEGIN, params));
+        all.push(Query::new(BEGIN, params));
     }
     if !ended.is_empty() {
         let params = vec![
@@ -60,7 +60,7 @@ pub(crate) fn write(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure
             column(&ended, |(_, end)| end.run.as_deref().map(owned)),
             try_column(&ended, |(_, end)| json(&end.told))?,
         ];
-        all.push(Asked::new(END, params));
+        all.push(Query::new(END, params));
     }
     Ok(())
 }
@@ -68,8 +68,8 @@ pub(crate) fn write(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure
 const BY_KEY: &str = concat!("SELECT ", of_incident!(), " FROM incidents i WHERE i.key = $1");
 
 /// Reads an incident within a transaction.
-pub(crate) fn by_key(link: &mut Link, key: IncidentKey) -> Result<Option<Incident>, Failure> {
-    link.one(BY_KEY, vec![param(key.0)])?.first().map(decode::incident).transpose()
+pub(crate) fn by_key(tx: &mut TxConnection, key: IncidentKey) -> Result<Option<Incident>, Failure> {
+    tx.one(BY_KEY, vec![param(key.0)])?.first().map(decode::incident).transpose()
 }
 
 const LIST: &str = concat!(
@@ -123,9 +123,9 @@ fn read_view(row: &Row) -> Result<IncidentView, Failure> {
 
 /// The statement that removes up to `limit` incidents that ended before this instant. It returns a
 /// row for each.
-pub(crate) fn ask_expire(before: i64, limit: usize) -> Asked {
+pub(crate) fn ask_expire(before: i64, limit: usize) -> Query {
     let sql = "DELETE FROM incidents WHERE key IN
                (SELECT key FROM incidents WHERE ended_at < $1 ORDER BY ended_at LIMIT $2)
                RETURNING key";
-    Asked::new(sql, vec![param(before), param(many(limit))])
+    Query::new(sql, vec![param(before), param(many(limit))])
 }

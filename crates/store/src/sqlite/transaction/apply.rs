@@ -32,7 +32,7 @@ pub(crate) fn apply(
     now: Timestamp,
 ) -> Result<(), Failure> {
     let mut counts = Counts::default();
-    let mut pen = Pen::new(connection)?;
+    let mut pen = PreparedStatements::new(connection)?;
     for write in &writes.schedules {
         schedule(&mut pen, write, &mut counts)?;
     }
@@ -62,7 +62,7 @@ pub(crate) fn apply(
 }
 
 /// The statements that every occurrence uses, prepared once for the whole turn.
-pub(crate) struct Pen<'c> {
+pub(crate) struct PreparedStatements<'c> {
     pub(crate) connection: &'c Connection,
     update_progress: CachedStatement<'c>,
     pub(crate) insert_run: CachedStatement<'c>,
@@ -71,9 +71,9 @@ pub(crate) struct Pen<'c> {
     delete_wakeup: CachedStatement<'c>,
 }
 
-impl<'c> Pen<'c> {
-    fn new(connection: &'c Connection) -> Result<Pen<'c>, Failure> {
-        Ok(Pen {
+impl<'c> PreparedStatements<'c> {
+    fn new(connection: &'c Connection) -> Result<PreparedStatements<'c>, Failure> {
+        Ok(PreparedStatements {
             connection,
             update_progress: connection.prepare_cached(UPDATE_PROGRESS)?,
             insert_run: connection.prepare_cached(INSERT_RUN)?,
@@ -107,7 +107,11 @@ impl<'c> Pen<'c> {
     }
 }
 
-fn schedule(pen: &mut Pen<'_>, write: &ScheduleWrite, counts: &mut Counts) -> Result<(), Failure> {
+fn schedule(
+    pen: &mut PreparedStatements<'_>,
+    write: &ScheduleWrite,
+    counts: &mut Counts,
+) -> Result<(), Failure> {
     let connection = pen.connection;
     match write {
         ScheduleWrite::Insert(new) => {

@@ -7,10 +7,10 @@ use rusqlite::{Connection, Statement, params};
 
 use crate::failure::Failure;
 use crate::sqlite::rows::decode::{code, ms};
-use crate::sqlite::transaction::apply::{Pen, WAKE_RUN};
+use crate::sqlite::transaction::apply::{PreparedStatements, WAKE_RUN};
 use crate::stored::{deadline_step, end_name, json, milliseconds};
 
-pub(crate) fn run(pen: &mut Pen<'_>, write: &RunWrite) -> Result<(), Failure> {
+pub(crate) fn run(pen: &mut PreparedStatements<'_>, write: &RunWrite) -> Result<(), Failure> {
     match write {
         RunWrite::Insert(new) => {
             insert_run(&mut pen.insert_run, new)?;

@@ -11,11 +11,11 @@ use rusqlite::{CachedStatement, Connection, Statement, params};
 
 use crate::failure::Failure;
 use crate::sqlite::rows::decode::{code, ms};
-use crate::sqlite::transaction::apply::{Pen, WAKE_HANDLER, remember_greatest};
+use crate::sqlite::transaction::apply::{PreparedStatements, WAKE_HANDLER, remember_greatest};
 use crate::sqlite::transaction::topic_reader::TRIGGERS;
 use crate::stored::json;
 
-pub(crate) fn apply(pen: &mut Pen<'_>, writes: &Writes) -> Result<(), Failure> {
+pub(crate) fn apply(pen: &mut PreparedStatements<'_>, writes: &Writes) -> Result<(), Failure> {
     let connection = pen.connection;
     for write in &writes.topics {
         topic(connection, write)?;
@@ -162,7 +162,7 @@ fn put_message(
     Ok(())
 }
 
-fn handler(pen: &mut Pen<'_>, write: &HandlerWrite) -> Result<(), Failure> {
+fn handler(pen: &mut PreparedStatements<'_>, write: &HandlerWrite) -> Result<(), Failure> {
     match write {
         HandlerWrite::Insert(new) => {
             put_handler(pen.connection, INSERT_HANDLER, new)?;

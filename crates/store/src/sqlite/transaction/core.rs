@@ -18,7 +18,7 @@ use crate::sqlite::rows::decode;
 use crate::sqlite::rows::decode::ms;
 use crate::sqlite::transaction::apply::{WAKE_NODE, apply};
 use crate::sqlite::transaction::apply_runs::owner;
-use crate::sqlite::transaction::reader::{Ids, Memory, SqlBook};
+use crate::sqlite::transaction::reader::{Ids, Memory, SqliteTransactionReader};
 
 /// The writer's connection and its caches.
 pub(crate) struct Core {
@@ -92,7 +92,8 @@ impl Core {
         });
         let outdated = self.outdated_among(woken)?;
         let rules = self.rules();
-        let mut book = SqlBook::new(&self.connection, &mut self.ids, &mut self.memory);
+        let mut book =
+            SqliteTransactionReader::new(&self.connection, &mut self.ids, &mut self.memory);
         let (moment, node) = (request.moment, request.node);
         let turn = Turn::new(&mut book, &rules, moment, node, request.places);
         let setup = self.setup.get();
@@ -156,8 +157,8 @@ impl Core {
         Ok(())
     }
 
-    pub(crate) fn book(&mut self) -> SqlBook<'_> {
-        SqlBook::new(&self.connection, &mut self.ids, &mut self.memory)
+    pub(crate) fn book(&mut self) -> SqliteTransactionReader<'_> {
+        SqliteTransactionReader::new(&self.connection, &mut self.ids, &mut self.memory)
     }
 
     pub(crate) fn command(&mut self, request: CommandRequest) -> Result<Commanded, Failure> {
@@ -196,7 +197,8 @@ impl Core {
         };
         let (command, deleted) = self.without_broken(command)?;
         let rules = self.rules();
-        let mut book = SqlBook::new(&self.connection, &mut self.ids, &mut self.memory);
+        let mut book =
+            SqliteTransactionReader::new(&self.connection, &mut self.ids, &mut self.memory);
         // Runs that a command creates begin in the driver's next turn, which knows the node's
         // capacity.
         let places = Places { look: false, ..Places::new(0) };

@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::set_aside::if_readable;
 use crate::sqlite::rows::decode;
 use crate::sqlite::transaction::apply_runs::owner;
-use crate::sqlite::transaction::row_cache::Recent;
+use crate::sqlite::transaction::row_cache::RowCache;
 use crate::sqlite::transaction::topic_reader;
 use crate::stored::ms;
 
@@ -42,7 +42,7 @@ pub(crate) struct Ids {
 /// The writer's caches between transactions. All of it can be read again.
 pub(crate) struct Memory {
     definitions: HashMap<(WorkflowId, u32), Arc<Definition>>,
-    pub(crate) recent: Recent,
+    pub(crate) recent: RowCache,
     schedule_by_id: String,
     run_by_key: String,
     workflow_by_id: String,
@@ -53,7 +53,7 @@ impl Default for Memory {
     fn default() -> Memory {
         Memory {
             definitions: HashMap::new(),
-            recent: Recent::default(),
+            recent: RowCache::default(),
             schedule_by_id: format!(
                 "SELECT {} FROM schedules s JOIN progress p ON p.id = s.id WHERE s.id = ?1",
                 decode::SCHEDULE
@@ -77,7 +77,7 @@ impl Memory {
     }
 }
 
-pub(crate) struct SqlBook<'a> {
+pub(crate) struct SqliteTransactionReader<'a> {
     pub(crate) connection: &'a Connection,
     pub(crate) ids: &'a mut Ids,
     pub(crate) memory: &'a mut Memory,
@@ -85,13 +85,13 @@ pub(crate) struct SqlBook<'a> {
     schedule_by_id: Option<CachedStatement<'a>>,
 }
 
-impl<'a> SqlBook<'a> {
+impl<'a> SqliteTransactionReader<'a> {
     pub(crate) fn new(
         connection: &'a Connection,
         ids: &'a mut Ids,
         memory: &'a mut Memory,
-    ) -> SqlBook<'a> {
-        SqlBook { connection, ids, memory, schedule_by_id: None }
+    ) -> SqliteTransactionReader<'a> {
+        SqliteTransactionReader { connection, ids, memory, schedule_by_id: None }
     }
 
     fn one<T>(
@@ -134,7 +134,7 @@ pub(crate) fn overrides(connection: &Connection, id: ScheduleId) -> Result<Vec<O
     Ok(statement.query_map([id.0], read)?.collect::<Result<_, _>>()?)
 }
 
-impl Book for SqlBook<'_> {
+impl Book for SqliteTransactionReader<'_> {
     type Error = Failure;
 
     fn schedule(&mut self, id: ScheduleId) -> Result<Option<Box<Schedule>>, Failure> {

@@ -16,12 +16,12 @@ const LARGEST: usize = 4 * 1024;
 
 /// Schedules and runs as they are stored.
 #[derive(Default)]
-pub(crate) struct Recent {
+pub(crate) struct RowCache {
     schedules: ById<ScheduleId, Box<Schedule>>,
     runs: ById<RunKey, Box<Run>>,
 }
 
-impl Recent {
+impl RowCache {
     /// Caches what has just been written and will be needed for a report.
     pub(crate) fn keep(&mut self, writes: Writes) {
         if self.schedules.len() > KEPT || self.runs.len() > KEPT {

@@ -15,7 +15,7 @@ use crate::sqlite::transaction::reader;
 use crate::view::{self, AlertView, ApprovalQuery, ApprovalView, Cursor, Page, QueueView};
 
 /// A row of an approval, with what is needed to complete its view.
-struct Asked {
+struct ApprovalRow {
     run: RunKey,
     step: u32,
     workflow: WorkflowId,
@@ -25,9 +25,9 @@ struct Asked {
     view: ApprovalView,
 }
 
-fn read_asked(row: &Row<'_>) -> rusqlite::Result<Asked> {
+fn read_asked(row: &Row<'_>) -> rusqlite::Result<ApprovalRow> {
     let schedule = row.get::<_, Option<i64>>(2)?.map(ScheduleId);
-    Ok(Asked {
+    Ok(ApprovalRow {
         run: RunKey(row.get(0)?),
         step: row.get(1)?,
         workflow: WorkflowId(row.get(6)?),
@@ -64,8 +64,8 @@ pub(crate) fn approvals(
     let limit = query.limit.saturating_add(1);
     let assignees = serde_json::Value::from(query.assignees.as_slice()).to_string();
     let found = statement.query_map(params![run, step, limit, assignees], read_asked)?;
-    let found = found.collect::<Result<Vec<Asked>, _>>()?;
-    let cursor = |asked: &Asked| Cursor::Step(asked.run, asked.step);
+    let found = found.collect::<Result<Vec<ApprovalRow>, _>>()?;
+    let cursor = |asked: &ApprovalRow| Cursor::Step(asked.run, asked.step);
     let page = view::page(found, query.limit, query.after.is_none(), cursor);
     let mut definitions = HashMap::new();
     let mut items = Vec::with_capacity(page.items.len());

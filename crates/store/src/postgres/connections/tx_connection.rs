@@ -36,7 +36,7 @@ const PLANS: &str = "SET enable_seqscan = off; SET enable_hashjoin = off; \
 pub(crate) type Param = Box<dyn ToSql + Sync + Send>;
 
 /// A statement with its parameters or rows.
-pub(crate) struct Asked {
+pub(crate) struct Query {
     sql: &'static str,
     with: With,
 }
@@ -46,14 +46,14 @@ enum With {
     Rows(Bytes),
 }
 
-impl Asked {
-    pub(crate) fn new(sql: &'static str, params: Vec<Param>) -> Asked {
-        Asked { sql, with: With::Params(params) }
+impl Query {
+    pub(crate) fn new(sql: &'static str, params: Vec<Param>) -> Query {
+        Query { sql, with: With::Params(params) }
     }
 
     /// `COPY … FROM STDIN` with its rows.
-    pub(crate) fn copy(sql: &'static str, rows: Bytes) -> Asked {
-        Asked { sql, with: With::Rows(rows) }
+    pub(crate) fn copy(sql: &'static str, rows: Bytes) -> Query {
+        Query { sql, with: With::Rows(rows) }
     }
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn param(value: impl ToSql + Sync + Send + 'static) -> Param {
 }
 
 /// A connection that is opened again when it is lost.
-pub(crate) struct Link {
+pub(crate) struct TxConnection {
     target: Arc<Target>,
     runtime: tokio::runtime::Handle,
     client: Option<Session>,
@@ -78,9 +78,9 @@ pub(crate) struct Link {
     in_doubt: bool,
 }
 
-impl Link {
-    pub(crate) fn new(target: Arc<Target>, runtime: tokio::runtime::Handle) -> Link {
-        Link {
+impl TxConnection {
+    pub(crate) fn new(target: Arc<Target>, runtime: tokio::runtime::Handle) -> TxConnection {
+        TxConnection {
             target,
             runtime,
             client: None,
@@ -92,11 +92,11 @@ impl Link {
         }
     }
 
-    /// Runs `work` in a transaction, which it must end with [`Link::commit`]; an open one is rolled
+    /// Runs `work` in a transaction, which it must end with [`TxConnection::commit`]; an open one is rolled
     /// back. Work that collided with another transaction runs again from the beginning.
     pub(crate) fn transact<T>(
         &mut self,
-        mut work: impl FnMut(&mut Link) -> Result<T, Failure>,
+        mut work: impl FnMut(&mut TxConnection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         self.has_met_others = false;
         let (mut collisions, mut rounds) = (1, 1);
@@ -121,7 +121,7 @@ impl Link {
 
     fn attempt<T>(
         &mut self,
-        work: &mut impl FnMut(&mut Link) -> Result<T, Failure>,
+        work: &mut impl FnMut(&mut TxConnection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         (self.is_passing, self.needs_more, self.in_doubt) = (false, false, false);
         self.connected()?;
@@ -182,18 +182,18 @@ impl Link {
     }
 
     /// Sends all statements at once and returns the rows of each. The first failure counts.
-    pub(crate) fn ask(&mut self, asked: Vec<Asked>) -> Result<Vec<Vec<Row>>, Failure> {
-        self.send(None, asked, None)
+    pub(crate) fn ask(&mut self, queries: Vec<Query>) -> Result<Vec<Vec<Row>>, Failure> {
+        self.send(None, queries, None)
     }
 
-    /// As [`Link::ask`], at the beginning of a transaction.
-    pub(crate) fn begin(&mut self, asked: Vec<Asked>) -> Result<Vec<Vec<Row>>, Failure> {
-        self.send(Some("BEGIN"), asked, None)
+    /// As [`TxConnection::ask`], at the beginning of a transaction.
+    pub(crate) fn begin(&mut self, queries: Vec<Query>) -> Result<Vec<Vec<Row>>, Failure> {
+        self.send(Some("BEGIN"), queries, None)
     }
 
-    /// As [`Link::ask`], at the end of a transaction: it is committed when this returns.
-    pub(crate) fn commit(&mut self, asked: Vec<Asked>) -> Result<Vec<Vec<Row>>, Failure> {
-        self.send(None, asked, Some("COMMIT"))
+    /// As [`TxConnection::ask`], at the end of a transaction: it is committed when this returns.
+    pub(crate) fn commit(&mut self, queries: Vec<Query>) -> Result<Vec<Vec<Row>>, Failure> {
+        self.send(None, queries, Some("COMMIT"))
     }
 
     /// Sends one statement.
@@ -202,24 +202,24 @@ impl Link {
         sql: &'static str,
         params: Vec<Param>,
     ) -> Result<Vec<Row>, Failure> {
-        Ok(self.ask(vec![Asked::new(sql, params)])?.pop().unwrap_or_default())
+        Ok(self.ask(vec![Query::new(sql, params)])?.pop().unwrap_or_default())
     }
 
     fn send(
         &mut self,
         before: Option<&'static str>,
-        asked: Vec<Asked>,
+        queries: Vec<Query>,
         after: Option<&'static str>,
     ) -> Result<Vec<Vec<Row>>, Failure> {
-        for asked in &asked {
-            self.prepare(asked.sql)?;
+        for queries in &queries {
+            self.prepare(queries.sql)?;
         }
         let Some(client) = &self.client else { return Err(closed()) };
-        let mut sent: Vec<Answer<'_>> = Vec::with_capacity(asked.len() + 2);
+        let mut sent: Vec<Answer<'_>> = Vec::with_capacity(queries.len() + 2);
         sent.extend(before.map(|sql| plain(client, sql)));
-        for asked in &asked {
-            let statement = &self.statements[asked.sql];
-            sent.push(Box::pin(answer(client, statement, &asked.with)));
+        for queries in &queries {
+            let statement = &self.statements[queries.sql];
+            sent.push(Box::pin(answer(client, statement, &queries.with)));
         }
         sent.extend(after.map(|sql| plain(client, sql)));
         let answers = wait_for(in_order(sent), self.target.silence());
@@ -247,7 +247,7 @@ impl Link {
             self.in_doubt = after.is_some() && error.as_db_error().is_none();
             // After a failed copy, the next message on the connection may answer an earlier
             // statement, so the connection is dropped.
-            if asked.iter().any(|asked| matches!(asked.with, With::Rows(_))) {
+            if queries.iter().any(|queries| matches!(queries.with, With::Rows(_))) {
                 self.client = None;
             }
             return Err(self.failed(&error));
