@@ -256,7 +256,8 @@ impl<B: Book> Turn<'_, B> {
         self.worklist.add(Work::Tell(parent.run, input));
     }
 
-    /// A step learns what became of the run that it wanted to start, if that is all it waits for or the run was refused.
+    /// Reports to a step that its child run was refused, or was started if the step does not wait
+    /// for its end.
     pub(super) fn tell_starter(&mut self, of: RunKey, input: Input) {
         self.worklist.add(Work::Tell(of, input));
     }
