@@ -1,4 +1,4 @@
-//! Why a schedule ran, waited or did not, in sentences, from what is stored.
+//! Explains in sentences, from stored data, why a schedule ran, waited or did not run.
 
 use calendar::{Fate, Zone};
 use jiff::{SignedDuration, Timestamp};
@@ -9,34 +9,29 @@ use crate::ledger::{Entry, Outcome};
 use crate::run::RunStatus;
 use crate::schedule::{Active, Override, OverrideAction, Schedule, Status, Upcoming};
 
-/// All that is known.
+/// The data that an explanation uses.
 pub struct Facts<'a> {
-    /// The schedule.
     pub schedule: &'a Schedule,
-    /// Its workflow's name.
+    /// The name of the workflow.
     pub workflow: &'a str,
-    /// Whether someone has paused the workflow.
     pub workflow_is_paused: bool,
-    /// What the schedule's declaration means; nothing if it cannot be read any more.
+    /// The checked declaration; `None` if it can no longer be read.
     pub plan: Option<&'a Plan>,
-    /// What was overridden by hand.
     pub overrides: &'a [Override],
-    /// Rows of its ledger, latest first: the last ones, or those about the time in question.
+    /// Ledger rows, latest first: the last ones, or those about the time in question.
     pub rows: &'a [Row],
-    /// Now.
     pub now: Timestamp,
 }
 
-/// A row of the ledger, and where its run stands.
+/// A row of the ledger, and the status of its run.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What was decided.
     pub entry: Entry,
-    /// The run that was created for it, if it is still there.
+    /// The run that was created for it, if it still exists.
     pub run: Option<(RunId, RunStatus)>,
 }
 
-/// Where the schedule stands, what happened last, what comes.
+/// Explains the schedule's status, what happened last, and what comes next.
 pub fn now(facts: &Facts<'_>) -> Vec<String> {
     let mut told = vec![facts.identity()];
     told.extend(facts.standing());
@@ -46,7 +41,7 @@ pub fn now(facts: &Facts<'_>) -> Vec<String> {
     told
 }
 
-/// What happened, or will happen, at one time.
+/// Explains what happened, or will happen, at one time.
 pub fn at(facts: &Facts<'_>, at: Timestamp) -> Vec<String> {
     let mut told = vec![facts.identity()];
     told.extend(facts.rows.iter().map(|row| facts.happened(row)));
@@ -188,7 +183,7 @@ impl Facts<'_> {
     }
 
     fn coming(&self) -> Option<String> {
-        // That the workflow is paused was told before.
+        // An earlier sentence already says that the workflow is paused.
         if self.schedule.status != Status::Active || self.workflow_is_paused {
             return None;
         }
@@ -219,7 +214,7 @@ impl Facts<'_> {
         }
     }
 
-    /// A time that was not decided yet.
+    /// Explains a time that has not been decided yet.
     fn future(&self, at: Timestamp) -> Vec<String> {
         let shown = self.time(at);
         let mut told = self.standing();
@@ -304,7 +299,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// A schedule of Monday 2026-03-02, 12:00 UTC, changed by `change`, explained now.
+    /// Explains a schedule created on Monday 2026-03-02, 12:00 UTC, after applying `change`.
     fn told(
         fields: &str,
         rows: &[Row],

@@ -1,4 +1,4 @@
-//! Producers and consumers: what is known of each, and when it runs next.
+//! Producers and consumers: their stored state, and when each runs next.
 
 use jiff::{SignedDuration, Timestamp};
 use language::definition::HandlerKind;
@@ -9,32 +9,32 @@ use serde_json::value::RawValue;
 use crate::ids::{HandlerId, RunKey, WorkflowId};
 use crate::run::{Ending, TriggeredBy};
 
-/// A consumer that found nothing to do while events are pending looks again after so long.
+/// How long a consumer sleeps that found nothing to do although events are pending.
 pub const LOOK_AGAIN: SignedDuration = SignedDuration::from_mins(5);
-/// A consumer does not sleep for less.
+/// The shortest sleep of a consumer.
 pub const SHORTEST_SLEEP: SignedDuration = SignedDuration::from_secs(30);
-/// A consumer does not sleep for longer.
+/// The longest sleep of a consumer.
 pub const LONGEST_SLEEP: SignedDuration = SignedDuration::from_hours(24);
-/// The wait before the first retry of a run that failed in passing; each further one is twice as long.
+/// The wait before the first retry after a transient failure. Each further wait is twice as long.
 pub const FIRST_RETRY: SignedDuration = SignedDuration::from_secs(10);
-/// No wait is longer.
+/// The longest wait before a retry.
 pub const LONGEST_RETRY: SignedDuration = SignedDuration::from_mins(10);
 
-/// Why a consumer is to look.
+/// Why a consumer should look for work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// Something was published to one of its topics since it last looked.
+    /// An event was published to one of its topics since it last ran.
     Published,
-    /// The time that it sleeps until has come.
+    /// Its sleep is over.
     Woken,
-    /// Somebody asks for it.
+    /// A person called it.
     ByHand,
-    /// It has worked on some, and there are more.
+    /// It has worked on some events, and there are more.
     More,
-    /// The run before has failed.
+    /// Its last run failed.
     Retry,
-    /// It is new, and there are events already.
+    /// It is new, and there are pending events already.
     Deployed,
 }
 
@@ -43,7 +43,7 @@ impl Cause {
     pub const ALL: [Cause; 6] =
         [Cause::Published, Cause::Woken, Cause::ByHand, Cause::More, Cause::Retry, Cause::Deployed];
 
-    /// As it is shown.
+    /// The name in the API and on pages.
     pub fn name(self) -> &'static str {
         match self {
             Cause::Published => "published",
@@ -55,7 +55,7 @@ impl Cause {
         }
     }
 
-    /// What the run that it brings about was born from.
+    /// The origin of the run that this cause starts.
     pub fn triggered_by(self) -> TriggeredBy {
         match self {
             Cause::ByHand => TriggeredBy::Manual,
@@ -66,41 +66,36 @@ impl Cause {
     }
 }
 
-/// A producer or consumer of a workflow, over all versions that have it.
+/// A producer or consumer of a workflow, across all revisions that declare it.
 #[derive(Clone, Debug)]
 pub struct Handler {
-    /// Its id.
     pub id: HandlerId,
-    /// Of which workflow.
     pub workflow: WorkflowId,
-    /// Its name: unique in its workflow.
+    /// The name, unique in its workflow.
     pub name: String,
-    /// What it is.
     pub kind: HandlerKind,
-    /// What it keeps from one run to the next.
+    /// The state that it keeps between runs.
     pub state: Box<RawValue>,
-    /// Why it is to look, if it is.
+    /// Why it should look for work, if it should.
     pub cause: Option<Cause>,
-    /// It sleeps until then, unless something happens before.
+    /// It sleeps until then, unless something calls it before.
     pub wake_at: Option<Timestamp>,
-    /// After a failure nothing of it begins before.
+    /// After a failure, none of its runs begins before this time.
     pub retry_at: Option<Timestamp>,
-    /// How many of its runs have failed one after the other.
+    /// The number of consecutive failed runs.
     pub failures: u32,
-    /// The run whose last phase is to be done again: its outside mutation is done.
+    /// The run whose last phase must be repeated: its mutation is done.
     pub resumes: Option<RunKey>,
-    /// Its run that has not ended.
+    /// Its active or pending run.
     pub run: Option<RunKey>,
-    /// When its last run began.
     pub last_run_at: Option<Timestamp>,
-    /// How its last run ended.
     pub last_outcome: Option<Ending>,
-    /// How many of its runs have begun.
+    /// The number of its runs that have begun.
     pub runs: u64,
 }
 
 impl Handler {
-    /// A new one, that has done nothing yet.
+    /// A new handler that has never run.
     pub fn new(id: HandlerId, workflow: WorkflowId, name: &str, kind: HandlerKind) -> Handler {
         Handler {
             id,
@@ -120,12 +115,12 @@ impl Handler {
         }
     }
 
-    /// When to look at it again, if nothing happens before.
+    /// When the handler must be woken, if nothing calls it before.
     pub fn due(&self) -> Option<Timestamp> {
         self.retry_at.or(self.wake_at)
     }
 
-    /// Whether a run of this consumer is to begin, if the workflow is free.
+    /// Whether a run of this consumer should begin once its workflow is free.
     pub fn is_ready(&self) -> bool {
         self.kind == HandlerKind::Consumer
             && self.run.is_none()
@@ -133,15 +128,15 @@ impl Handler {
             && self.cause.is_some()
     }
 
-    /// Something calls for its attention. What calls for it already is not forgotten.
+    /// Records a cause to run. An earlier cause stays, unless this one is a call by hand.
     pub(crate) fn call(&mut self, cause: Cause) {
         if self.cause.is_none() || cause == Cause::ByHand {
             self.cause = Some(cause);
         }
     }
 
-    /// It found nothing to do: it sleeps until the time it says, within limits, or else until it is worth to look
-    /// again.
+    /// Puts the consumer to sleep: until `wake_at`, within limits, or for [`LOOK_AGAIN`] if events
+    /// are pending, or until something calls it.
     pub(crate) fn sleep(&mut self, now: Timestamp, wake_at: Option<Timestamp>, has_pending: bool) {
         self.wake_at = match wake_at {
             Some(at) => Some(clamped(now, at)),
@@ -150,7 +145,7 @@ impl Handler {
         };
     }
 
-    /// A run of it has failed in passing: when it is tried again, if it is.
+    /// Counts a failed run, and returns when it is retried, if it is.
     pub(crate) fn backoff(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.failures = self.failures.saturating_add(1);
         if self.failures > HANDLER_RETRIES {
@@ -161,14 +156,14 @@ impl Handler {
     }
 }
 
-/// A time to wake at, within the host's limits.
+/// The wakeup time that a consumer asks for, within the limits on its sleep.
 pub fn clamped(now: Timestamp, at: Timestamp) -> Timestamp {
     let earliest = now.checked_add(SHORTEST_SLEEP).unwrap_or(now);
     let latest = now.checked_add(LONGEST_SLEEP).unwrap_or(now);
     at.clamp(earliest, latest)
 }
 
-/// Where a mutation of the outside world stands.
+/// The status of a mutation of the outside world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MutationStatus {
@@ -176,11 +171,11 @@ pub enum MutationStatus {
     InFlight,
     /// It has happened.
     Applied,
-    /// It has not happened, for certain.
+    /// It has certainly not happened.
     Failed,
-    /// Nobody knows.
+    /// It is unknown whether it has happened.
     Unknown,
-    /// A person says to go on without it.
+    /// A person decided to continue without it.
     Skipped,
 }
 
@@ -194,7 +189,7 @@ impl MutationStatus {
         MutationStatus::Skipped,
     ];
 
-    /// As it is shown.
+    /// The name in the API and on pages.
     pub fn name(self) -> &'static str {
         match self {
             MutationStatus::InFlight => "in_flight",
@@ -206,23 +201,19 @@ impl MutationStatus {
     }
 }
 
-/// A mutation of the outside world by a consumer's run: at most one in each.
+/// A mutation of the outside world by a consumer's run. Each run has at most one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mutation {
-    /// By which run.
     pub run: RunKey,
-    /// Of which workflow.
     pub workflow: WorkflowId,
-    /// By which consumer.
     pub handler: String,
-    /// Where it stands.
     pub status: MutationStatus,
-    /// When it began, or may have.
+    /// When it began, or may have begun.
     pub started_at: Timestamp,
-    /// When it came to this status.
+    /// When it entered this status.
     pub updated_at: Timestamp,
-    /// Who or what says so: the attempt itself, `reconcile`, or a person.
+    /// Who reported the status, if a person did.
     pub said_by: Option<String>,
-    /// What else there is to say.
+    /// An error message that explains the status.
     pub note: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Names of things in the store.
+//! Ids and keys of stored entities.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,7 +20,7 @@ macro_rules! numbered {
         impl FromStr for $name {
             type Err = ();
 
-            /// Only the form that is shown: no sign, no leading zeros.
+            /// Reads only the displayed form: no sign, no leading zeros.
             fn from_str(text: &str) -> Result<$name, ()> {
                 decimal(text).map($name).ok_or(())
             }
@@ -29,35 +29,36 @@ macro_rules! numbered {
 }
 
 numbered!(
-    /// A schedule. Never used again, so that run ids made from it stay unique.
+    /// The id of a schedule. It is never reused, so that run ids made from it stay unique.
     ScheduleId
 );
 numbered!(
-    /// A workflow, over all its versions.
+    /// The id of a workflow, across all its revisions.
     WorkflowId
 );
 numbered!(
-    /// A run's place in the store: later runs have greater keys.
+    /// The key of a run in the store. Later runs have greater keys.
     RunKey
 );
 numbered!(
-    /// A topic.
+    /// The id of a topic.
     TopicId
 );
 numbered!(
-    /// An event's place in the store.
+    /// The key of an event in the store. Later events have greater keys.
     EventKey
 );
 numbered!(
-    /// A producer or consumer of a workflow, over all versions that have it.
+    /// The id of a producer or consumer, across all revisions that declare it.
     HandlerId
 );
 numbered!(
-    /// An incident: from a failure to the next success.
+    /// The key of an incident in the store.
     IncidentKey
 );
 numbered!(
-    /// One life of a node, from its start to its end. A restarted node is another.
+    /// The id of one process of a node, from its start to its end. A restarted node gets another
+    /// id.
     NodeId
 );
 
@@ -66,19 +67,19 @@ fn decimal(text: &str) -> Option<i64> {
     if plain { text.parse().ok() } else { None }
 }
 
-/// What people and programs call a run.
+/// The id of a run, as callers see it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RunId {
-    /// Born from an occurrence: `sched-{schedule}-n{n}-rc{retry}`. Creating it twice creates it once.
+    /// A run of an occurrence: `sched-{schedule}-n{n}-rc{retry}`. The same occurrence and retry
+    /// always have the same id, so that creating the run twice creates it once.
     Occurrence {
-        /// Whose occurrence.
         schedule: ScheduleId,
-        /// Which occurrence.
+        /// The number of the occurrence.
         n: u64,
-        /// 0, or which retry of it.
+        /// The number of the retry; 0 for the first run.
         retry: u32,
     },
-    /// Born elsewhere: a time-ordered UUID, given by the edge.
+    /// Any other run: a time-ordered UUID.
     Other(u128),
 }
 

@@ -1,4 +1,4 @@
-//! The ledger: what became of each occurrence, and why.
+//! The ledger: the outcome of each occurrence, with its reason.
 
 use std::borrow::Cow;
 
@@ -7,25 +7,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{RunKey, ScheduleId};
 
-/// What became of an occurrence.
+/// The outcome of an occurrence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// A run was created.
     Started,
-    /// A run was created at another time than the rule says: rolled by the calendar or overridden.
+    /// A run was created at another time than the rule gives: the calendar or an override moved it.
     Moved,
-    /// It waits: the schedule is busy and its policy keeps it. Later started or dropped.
+    /// It waits because the schedule is busy, or its run waits for a free slot. Later it is started
+    /// or dropped.
     Queued,
-    /// It does not run: overlap, a day off, an override.
+    /// It does not run because of overlap, a day off or an override.
     Skipped,
-    /// Another one stands for it.
+    /// Another occurrence stands for it.
     Coalesced,
-    /// It was due while nobody was awake, and its policy does not make up for it.
+    /// It was due while no node was running, and the catch-up policy does not run it.
     Missed,
     /// It waited, and was given up before it started.
     Dropped,
-    /// Its retries are exhausted, or it was due while busy under `error`.
+    /// Its retries are exhausted, or it was due while the schedule was busy and overlap is `error`.
     Failed,
 }
 
@@ -42,7 +43,7 @@ impl Outcome {
         Outcome::Failed,
     ];
 
-    /// As it is shown.
+    /// The name in the API and on pages.
     pub fn name(self) -> &'static str {
         match self {
             Outcome::Started => "started",
@@ -57,27 +58,22 @@ impl Outcome {
     }
 }
 
-/// One row: an occurrence, or a row of many with the same fate.
+/// One row: an occurrence, or many occurrences with the same outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Whose.
     pub schedule: ScheduleId,
-    /// Its number; of several, the first.
+    /// The number of the occurrence, or of the first one.
     pub n: u64,
-    /// How many occurrences this row stands for.
+    /// The number of occurrences in this row.
     pub count: u64,
-    /// What the rule says; of several, the first.
+    /// The nominal time of the occurrence, or of the first one.
     pub nominal: Timestamp,
-    /// Of several, the last nominal time.
+    /// The nominal time of the last occurrence.
     pub last_nominal: Timestamp,
-    /// When it happens.
+    /// When the occurrence happens.
     pub effective: Timestamp,
-    /// When this was decided.
     pub decided_at: Timestamp,
-    /// What became of it.
     pub outcome: Outcome,
-    /// Why, in words.
     pub reason: Cow<'static, str>,
-    /// The run that was created for it.
     pub run: Option<RunKey>,
 }

@@ -1,4 +1,5 @@
-//! **What now?** Pure decisions: state, input and the moment in; writes, effects and reasons out.
+//! **What now?** Pure decisions: they take state, an input and the moment, and return writes,
+//! effects and reasons.
 //!
 //! | for | see |
 //! |---|---|
@@ -6,12 +7,12 @@
 //! | runs: steps, attempts, cancel, timeout | [`run`] |
 //! | topics and events; producers and consumers | [`topics`], [`handlers`] |
 //! | one transaction: from inputs to everything that is written | [`turn`] |
-//! | which trace a run is in, and its spans | [`trace`] |
-//! | what fails and is told, until it succeeds again | [`incidents`], [`notices`] |
+//! | the trace of a run, and its spans | [`trace`] |
+//! | failures that people are notified of, until a success | [`incidents`], [`notices`] |
 //! | why something ran or did not | [`ledger`], [`explain`] |
 //!
-//! No clock, IO, SQL, async or randomness: `now` is in the [`Moment`], ids of runs are given by the
-//! store, what has to be done outside is returned as [`turn::Effect`]s.
+//! The engine has no clock, IO, SQL, async or randomness: `now` comes with the [`Moment`], the
+//! store assigns the keys of runs, and outside work is returned as [`turn::Effect`]s.
 #![forbid(unsafe_code)]
 
 pub mod explain;

@@ -1,12 +1,12 @@
-//! The workflow that tells people of deadlines and incidents: one like any other, so that what it does is tried again, kept and
-//! explained like everything else.
+//! The workflow that notifies people of deadlines and incidents. It is an ordinary workflow, so
+//! that its runs are retried, stored and explained like all others.
 
 use language::definition::{Action, Channel, Definition, Notification, OnError, Step, StepRetry};
 use serde_json::{Value, json};
 
-/// Its name.
+/// The name of the workflow.
 pub const NAME: &str = "punctual-notice";
-/// As it would be written.
+/// The definition as text.
 pub const SOURCE: &str = r#"name: punctual-notice
 description: Tells people of deadlines, failures and recoveries.
 steps:
@@ -34,7 +34,8 @@ steps:
     timeout: 1m
 "#;
 
-/// What it does. The kind of channel is in the payload, so the step has one of each, and skips the others.
+/// The definition. The payload names the kind of channel, so there is one step for each kind, and
+/// the others are skipped.
 pub fn definition() -> Definition {
     let step = |id: &str, kind: &str, channel: fn(String) -> Channel| Step {
         id: id.to_owned(),
@@ -66,14 +67,14 @@ pub fn definition() -> Definition {
     }
 }
 
-/// What a message is about, by the input of its run.
+/// The subject of a message, from the input of its run.
 pub fn subject(input: &str) -> String {
     let input: Value = serde_json::from_str(input).unwrap_or_default();
     let payload = input.get("payload").unwrap_or(&input);
     payload.get("subject").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// What it works on.
+/// The payload of a run that notifies people of a deadline.
 pub fn payload(channel: &Channel, about: &Value) -> Value {
     let what = |key: &str| about.get(key).and_then(Value::as_str).unwrap_or_default();
     let of = match about.get("step").and_then(Value::as_str) {
@@ -86,7 +87,7 @@ pub fn payload(channel: &Channel, about: &Value) -> Value {
     message_to(channel, &format!("{of} {says}"), &message, about)
 }
 
-/// What it works on when an incident begins or ends.
+/// The payload of a run that notifies people of an incident.
 pub fn incident_payload(channel: &Channel, about: &Value) -> Value {
     let text = |path: &str| about.pointer(path).and_then(Value::as_str);
     let workflow = text("/workflow").unwrap_or_default();
@@ -126,8 +127,8 @@ pub fn incident_payload(channel: &Channel, about: &Value) -> Value {
     message_to(channel, &subject, &message, about)
 }
 
-/// The input of one of its runs as people may see it: whoever knows the URL of a channel may write to it, so no more of it
-/// than its host is shown.
+/// The input of a notification run as people may see it. Anyone who knows a channel's URL may write
+/// to it, so only the origin of the URL is shown.
 pub fn shown_input(mut input: Value) -> Value {
     for given in ["/payload/to", "/to"] {
         let to = input.pointer_mut(given);

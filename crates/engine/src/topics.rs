@@ -1,4 +1,4 @@
-//! Topics: what is told in them, and what becomes of it.
+//! Topics, their events, and the states of events.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -9,35 +9,28 @@ use crate::ids::{EventKey, RunKey, TopicId, WorkflowId};
 /// A topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topic {
-    /// Its id.
     pub id: TopicId,
-    /// Whose it is; everyone's, if nothing.
+    /// The workflow that owns it; `None` if it is shared.
     pub workflow: Option<WorkflowId>,
-    /// Its name: unique in its workflow, or among the shared ones.
+    /// The name, unique in its workflow or among the shared topics.
     pub name: String,
-    /// An event that was given back so often is skipped.
+    /// An event that was returned this often is skipped.
     pub max_attempts: u32,
-    /// How many events there are in each state.
     pub counts: Counts,
-    /// When it was declared first.
+    /// When it was first declared.
     pub created_at: Timestamp,
 }
 
-/// How many events there are in each state. What has expired does not count any more.
+/// The number of events in each state. Expired events do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Nobody works on them.
     pub pending: u64,
-    /// A run works on them.
     pub reserved: u64,
-    /// They are done with.
     pub consumed: u64,
-    /// Nobody will work on them.
     pub skipped: u64,
 }
 
 impl Counts {
-    /// How many there are in this state.
     pub fn of(&self, state: EventState) -> u64 {
         match state {
             EventState::Pending => self.pending,
@@ -66,17 +59,17 @@ impl Counts {
     }
 }
 
-/// Where an event stands.
+/// The state of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EventState {
-    /// Nobody works on it.
+    /// No run works on it. A consumer's run reserves it.
     Pending,
-    /// A run works on it.
+    /// A run works on it. The end of the run consumes it or makes it pending again.
     Reserved,
-    /// It is done with.
+    /// A run has processed it.
     Consumed,
-    /// Nobody will work on it.
+    /// No run will work on it.
     Skipped,
 }
 
@@ -85,7 +78,7 @@ impl EventState {
     pub const ALL: [EventState; 4] =
         [EventState::Pending, EventState::Reserved, EventState::Consumed, EventState::Skipped];
 
-    /// As it is shown.
+    /// The name in the API and on pages.
     pub fn name(self) -> &'static str {
         match self {
             EventState::Pending => "pending",
@@ -96,53 +89,48 @@ impl EventState {
     }
 }
 
-/// A message in a topic.
+/// A message in a topic, with its state.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// What it says.
     pub message: Message,
-    /// What has become of it.
     pub fate: Fate,
     /// When it was first published.
     pub created_at: Timestamp,
 }
 
-/// What an event says.
+/// The content of an event.
 #[derive(Clone, Debug)]
 pub struct Message {
-    /// Unique in its topic.
+    /// The id, unique in its topic.
     pub message_id: String,
-    /// In a line, for people.
+    /// One line for people.
     pub title: Option<String>,
-    /// For programs.
+    /// The data for programs.
     pub payload: Box<RawValue>,
-    /// What brought it about: ids of registered inputs, or of other events.
+    /// What caused the event: ids of registered inputs, or of other events.
     pub causes: Vec<String>,
 }
 
-/// What has become of an event: all that changes but for what it says.
+/// The state of an event: everything that changes except its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fate {
-    /// Its place in the store.
     pub key: EventKey,
-    /// Its topic.
     pub topic: TopicId,
-    /// Where it stands.
     pub state: EventState,
-    /// How often it was given back.
+    /// How often it was returned without being consumed.
     pub attempt: u32,
-    /// The run that works on it, or has.
+    /// The run that works or worked on it.
     pub run: Option<RunKey>,
     /// Why it was skipped.
     pub reason: Option<String>,
-    /// When it came to this state.
+    /// When it entered this state.
     pub updated_at: Timestamp,
-    /// How many events and deadlines lie between what began it all and this event: 0 if a person, a program or a
-    /// producer has published it.
+    /// The number of events and deadlines between the start of the chain and this event. It is 0 if
+    /// a person, a program or a producer published it.
     pub hops: u8,
 }
 
-/// Who hears of the events of a topic.
+/// What receives the events of a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Subscriber {
     /// A consumer of this workflow.

@@ -1,7 +1,7 @@
-//! Traces: which trace a run is in, and the spans of runs and attempts.
+//! Traces: the trace of a run, and the spans of runs and attempts.
 //!
-//! Ids follow from what is stored, so that whoever ends an attempt, on whichever node and after whichever crash, gives
-//! its span the id that was passed on when it began.
+//! Ids are derived from stored values. Whichever node ends an attempt, even after a crash, gives
+//! its span the id that was passed on when the attempt began.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,22 +11,22 @@ use jiff::Timestamp;
 use crate::ids::{RunId, ScheduleId};
 use crate::run::{Item, Part, Run, RunError, TriggeredBy};
 
-/// The flag of a trace that somebody records.
+/// The flag of a trace that is recorded.
 const RECORDED: u8 = 1;
 
-/// A span and its trace, as `traceparent` tells it (W3C Trace Context, version 00).
+/// A span and its trace, as in `traceparent` (W3C Trace Context, version 00).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TraceContext {
-    /// The trace; never 0.
+    /// The trace id; never 0.
     pub trace: u128,
-    /// The span; never 0.
+    /// The span id; never 0.
     pub span: u64,
-    /// Whether whoever began the trace records it.
+    /// Whether the caller that began the trace records it.
     pub is_recorded: bool,
 }
 
 impl TraceContext {
-    /// The span of a run: in the trace of whoever asked for it, or else in one of its own.
+    /// The span of a run: in the caller's trace if there is one, otherwise in its own.
     pub fn of_run(id: &RunId, caller: Option<TraceContext>) -> TraceContext {
         let words = words(id);
         let own = match id {
@@ -42,7 +42,8 @@ impl TraceContext {
         }
     }
 
-    /// The span of an attempt of the run whose span this is. A step that is done again begins at another instant.
+    /// The span of an attempt of the run that this span belongs to. A repeated step begins at
+    /// another instant, so its span differs.
     #[must_use]
     pub fn of_attempt(self, part: Part, attempt: u32, since: Timestamp) -> TraceContext {
         let since = since.as_millisecond().cast_unsigned();
@@ -61,9 +62,10 @@ fn words(id: &RunId) -> [u64; 3] {
     }
 }
 
-/// A hash that is the same in every version of the program: nodes of several may share a store. Never 0.
+/// A hash that is the same in every version of the program, since nodes of several versions may
+/// share a store. It is never 0.
 fn mixed(seed: u64, words: &[u64]) -> u64 {
-    // The finalizer of SplitMix64, over one word after the other.
+    // The finalizer of SplitMix64, applied to one word after the other.
     let step = |sum: u64, word: &u64| {
         let sum = (sum ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
         let sum = (sum ^ (sum >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -83,7 +85,7 @@ impl fmt::Display for TraceContext {
 impl FromStr for TraceContext {
     type Err = ();
 
-    /// Reads version 00 in full; everything else is not understood, and begins no trace.
+    /// Reads version 00 completely. Any other text is an error and begins no trace.
     fn from_str(text: &str) -> Result<TraceContext, ()> {
         let mut parts = text.split('-');
         let mut next = |length: usize| {
@@ -102,47 +104,38 @@ impl FromStr for TraceContext {
     }
 }
 
-/// How long a run or an attempt took, and how it ended.
+/// The duration and result of a run or an attempt.
 #[derive(Clone, Debug)]
 pub struct Span {
-    /// Its own id, and its trace.
     pub context: TraceContext,
-    /// The span that it is part of.
+    /// The parent span.
     pub parent: Option<u64>,
-    /// Of which run.
     pub run: RunId,
-    /// The workflow's name.
+    /// The name of the workflow.
     pub workflow: String,
-    /// Of which version.
+    /// The revision of the workflow.
     pub version: u32,
-    /// Of which producer or consumer.
     pub handler: Option<String>,
-    /// Of which schedule.
     pub schedule: Option<ScheduleId>,
-    /// What the rule says, if the run is born from an occurrence.
+    /// The nominal time, if an occurrence started the run.
     pub occurrence: Option<Timestamp>,
-    /// What the run was born from.
     pub triggered_by: TriggeredBy,
-    /// The attempt; the run itself, if nothing.
+    /// The attempt; `None` for the span of the run itself.
     pub attempt: Option<AttemptOf>,
-    /// When it began.
     pub from: Timestamp,
-    /// When it ended.
     pub to: Timestamp,
-    /// How: the name of a status.
+    /// The name of the final status.
     pub status: &'static str,
-    /// What went wrong.
     pub error: Option<RunError>,
 }
 
-/// Which attempt.
+/// Identifies an attempt within its run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptOf {
     /// The step's id.
     pub step: String,
-    /// Its item, or what undoes it.
     pub item: Item,
-    /// Which, from 1.
+    /// The number of the attempt, counted from 1.
     pub attempt: u32,
 }
 
@@ -208,7 +201,8 @@ mod tests {
     fn ids_follow_from_what_is_stored() {
         let occurrence = |n| RunId::Occurrence { schedule: ScheduleId(3), n, retry: 0 };
         let run = TraceContext::of_run(&occurrence(5), None);
-        // The same in every version: nodes of several may share a store.
+        // The ids must be the same in every version, since nodes of several versions may share a
+        // store.
         assert_eq!(run.to_string(), "00-94ee9abbb21ddd24833a806ade397e55-0235420b3416b60c-01");
         assert_ne!(run.trace, TraceContext::of_run(&occurrence(6), None).trace);
         let by_hand = TraceContext::of_run(&RunId::Other(0xabc), None);

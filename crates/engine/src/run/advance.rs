@@ -10,7 +10,7 @@ use super::start::action_of;
 use super::{Ending, RunStatus};
 
 impl<F: Facts> Decider<'_, F> {
-    /// Begins what can begin, ends the run if nothing can, and says where it stands.
+    /// Begins every part that can begin, ends the run if none is active, and updates its status.
     pub(super) fn advance(&mut self) -> Result<(), F::Error> {
         if self.run.status.has_ended() || self.run.started_at.is_none() {
             return Ok(());
@@ -22,7 +22,7 @@ impl<F: Facts> Decider<'_, F> {
             if self.start_one()? {
                 continue;
             }
-            // What has just begun may have a deadline of which something is due at once.
+            // A step that has just begun may have a deadline with an action that is due at once.
             if self.is_ending() || !self.has_due_watch() {
                 break;
             }
@@ -51,7 +51,7 @@ impl<F: Facts> Decider<'_, F> {
         }
     }
 
-    /// Whether a step can begin, or is passed over.
+    /// Enables a step, or skips it, if everything it depends on has ended.
     fn look_at(&mut self, step: u32) -> Result<(), F::Error> {
         if self.state(step) != StepState::Pending || self.is_ending() {
             return Ok(());
@@ -94,7 +94,7 @@ impl<F: Facts> Decider<'_, F> {
         format!("its condition does not hold: {}", condition.unwrap_or_default())
     }
 
-    /// Whether nothing leads from one step to the other.
+    /// Whether the dependency of `to` on `from` cannot lead to `to`.
     fn is_dead_end(&self, from: u32, to: u32) -> bool {
         self.state(from).leads_nowhere() || self.is_route_not_taken(from, to)
     }
@@ -117,7 +117,7 @@ impl<F: Facts> Decider<'_, F> {
         active.iter().position(|active| active.step == step && active.item == item)
     }
 
-    /// Starts the first part that can be started; whether there was one.
+    /// Starts the first part that can start, and returns whether there was one.
     fn start_one(&mut self) -> Result<bool, F::Error> {
         if self.run.status.has_ended() || self.is_stopping() {
             return Ok(false);
@@ -148,7 +148,7 @@ impl<F: Facts> Decider<'_, F> {
         }
     }
 
-    /// Whether as many steps are performed as the definition allows.
+    /// Whether as many steps are active as the definition allows.
     fn is_at_its_limit(&self) -> bool {
         let Some(limit) = self.definition.max_concurrent_steps else { return false };
         let is_performed =
@@ -157,7 +157,7 @@ impl<F: Facts> Decider<'_, F> {
         going_on >= limit as usize
     }
 
-    /// Whether something could begin if there were a place, or with another turn.
+    /// Whether a part could begin if a slot were free, or in another turn.
     fn lacks_place(&self) -> bool {
         let is_over = *self.performer.starts_left == 0;
         let lacks = |active: &Active| {
@@ -182,7 +182,7 @@ impl<F: Facts> Decider<'_, F> {
         self.hold_or_release(is_suspended || self.performer.is_paused);
     }
 
-    /// Everything has ended, and well.
+    /// Ends the run successfully. Steps that nothing led to are bypassed.
     fn succeed(&mut self) -> Result<(), F::Error> {
         let unreached: Vec<u32> = self
             .run
@@ -209,7 +209,7 @@ impl<F: Facts> Decider<'_, F> {
     }
 }
 
-/// Whether a node performs it, in one of its places.
+/// Whether a node performs the action in one of its slots.
 pub(super) fn is_performed_here(action: &Action) -> bool {
     matches!(
         action,
@@ -222,7 +222,7 @@ pub(super) fn is_performed_here(action: &Action) -> bool {
     )
 }
 
-/// Whether it counts where a definition limits how many steps are performed at a time.
+/// Whether the action counts towards the definition's limit on concurrent steps.
 fn takes_a_share(action: &Action) -> bool {
     matches!(action, Action::Worker(_) | Action::AgentTask(_) | Action::SubProcess(_))
 }

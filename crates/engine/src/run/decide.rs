@@ -13,20 +13,19 @@ use super::stored_input::StoredInput;
 use super::{Ending, Refusal, Run, RunError, RunStatus, StepStatus};
 use crate::ids::NodeId;
 
-/// Who performs attempts, and how many more it can.
+/// The node that performs attempts, and how many more it can start.
 pub struct Performer<'a> {
-    /// This node.
     pub node: NodeId,
-    /// Its free places.
+    /// The free slots of the node.
     pub free: &'a mut usize,
-    /// Parts that may still begin in this turn, wherever they are performed. What cannot begin any more goes on
-    /// with the next turn, as if a place were missing.
+    /// How many parts may still begin in this turn, wherever they are performed. The rest waits for
+    /// the next turn, as if no slot were free.
     pub starts_left: &'a mut usize,
-    /// Whether the run's workflow is paused: clocks that say so stand.
+    /// Whether the run's workflow is paused, which stops the clocks of pausable deadlines.
     pub is_paused: bool,
 }
 
-/// Decides over one input. A refusal changes nothing.
+/// Decides one input. A refusal changes nothing.
 pub fn decide<F: Facts>(
     run: &mut Run,
     definition: &Definition,
@@ -52,14 +51,14 @@ pub fn decide<F: Facts>(
     Ok(Ok(decider.decision))
 }
 
-/// A decision in the making.
+/// A decision in progress.
 pub(super) struct Decider<'a, F: Facts> {
     pub(super) run: &'a mut Run,
     pub(super) definition: &'a Definition,
     pub(super) graph: &'a Graph,
     pub(super) rules: &'a Rules,
     pub(super) now: Timestamp,
-    /// When it happens, for the run's records.
+    /// The time to record for this decision.
     pub(super) stamp: Timestamp,
     pub(super) performer: Performer<'a>,
     pub(super) facts: &'a mut F,
@@ -68,7 +67,7 @@ pub(super) struct Decider<'a, F: Facts> {
     pub(super) agenda: BTreeSet<u32>,
 }
 
-/// Either done, or refused; or something could not be read.
+/// Done or refused, unless a read failed.
 pub(super) type Taken<E> = Result<Result<(), Refusal>, E>;
 
 impl<F: Facts> Decider<'_, F> {
@@ -122,8 +121,10 @@ impl<F: Facts> Decider<'_, F> {
         Ok(())
     }
 
-    /// What nobody was there to be told of: the payload of an event, of another run, or of a schedule that is older than
-    /// the version is not what the workflow expects. The same payload will not fit later either.
+    /// The error of a run whose payload does not match the input schema. Only payloads that no
+    /// caller could be told about get this far: those of events, of other runs, and of schedules
+    /// older than the revision. The run is not retried, since the payload would not match later
+    /// either.
     fn unfit_payload(&self) -> Option<RunError> {
         let expected = self.definition.input.as_ref()?;
         let payload = StoredInput::of(self.run).payload().get();
@@ -141,7 +142,7 @@ impl<F: Facts> Decider<'_, F> {
         self.definition.steps.get(step as usize)
     }
 
-    /// Something that went wrong with this step.
+    /// An error that names this step.
     pub(super) fn error(
         &self,
         step: u32,
@@ -187,7 +188,7 @@ impl<F: Facts> Decider<'_, F> {
         Ok(Ok(()))
     }
 
-    /// The place of the attempt with this token among what is going on.
+    /// The index of the attempt with this token among the active parts.
     pub(super) fn place_of(&self, token: u32) -> Option<usize> {
         let active = &self.run.position.active;
         active.iter().position(|active| active.doing.token() == Some(token))
@@ -216,8 +217,8 @@ impl<F: Facts> Decider<'_, F> {
         self.wake_parts()
     }
 
-    /// The clock of the timeout: it goes while something is performed. If what was performed before is still the
-    /// first, nothing need be written.
+    /// Adds to the performed time, which counts towards the timeout. If the earliest performed part
+    /// is still the same, nothing needs to be written.
     fn count_performed(&mut self, before: Option<Timestamp>) {
         let position = &mut self.run.position;
         if let Some(since) = before.filter(|_| self.run.timeout.is_some())
@@ -231,7 +232,8 @@ impl<F: Facts> Decider<'_, F> {
         self.run.time_limit().is_some_and(|limit| limit <= self.now)
     }
 
-    /// What was performed for as long as it may before it waited begins nothing more: it would be cancelled at once.
+    /// Ends a run that used up its timeout before it waited, instead of beginning parts that would
+    /// be cancelled at once.
     fn end_if_used_up(&mut self) {
         let position = &self.run.position;
         let performed = SignedDuration::from_millis(position.performed);
@@ -251,7 +253,7 @@ impl<F: Facts> Decider<'_, F> {
         self.end_from_outside(Ending::TimedOut, error, true);
     }
 
-    /// An error that names the step that is going on, if it is only one.
+    /// An error that names the active step, if there is only one.
     fn of_what_goes_on(&self, code: &str, message: String) -> RunError {
         let mut steps: Vec<u32> = self.run.position.active.iter().map(|a| a.step).collect();
         steps.dedup();
@@ -267,22 +269,22 @@ impl<F: Facts> Decider<'_, F> {
         let error = self.of_what_goes_on("cancelled", reason);
         match &mut self.run.position.ending {
             None => self.end_from_outside(Ending::Cancelled, error, false),
-            // Whoever cancels it does not want it tried again, also if it was ending already. What is done is
-            // undone all the same.
+            // A run that is cancelled while it is already ending is not retried. Completed steps
+            // are still undone.
             Some(ending) => {
                 ending.ending = Ending::Cancelled;
                 ending.error = Some(error);
                 ending.retryable = false;
             }
         }
-        // The definition cannot be read: nobody could decide over an answer to come.
+        // Without a readable definition, a later report could not be decided.
         if self.definition.steps.is_empty() {
             self.stop_waiting();
         }
         Ok(())
     }
 
-    /// The attempt whose end is unknown, of this step if one is named.
+    /// The active part whose result is unknown: of the given step, or the only one.
     fn unknown(&self, step: Option<String>) -> Result<usize, Refusal> {
         let active = self.run.position.active.iter().enumerate();
         let unknown: Vec<(usize, &str)> = active
@@ -319,7 +321,7 @@ impl<F: Facts> Decider<'_, F> {
             Resolution::Applied => {
                 self.succeeded(at, serde_json::value::RawValue::NULL.to_owned())?
             }
-            // What a consumer has read may be old by now: it begins anew.
+            // The data that a consumer has read may be outdated, so it starts over.
             Resolution::DidNotHappen if self.run.handler.is_some() => self.did_not_happen(at)?,
             Resolution::DidNotHappen => {
                 let unknown = self.run.position.active[at].clone();
@@ -344,7 +346,7 @@ impl<F: Facts> Decider<'_, F> {
         places.find(|(_, a)| matches!(a.doing, Doing::Unknown { .. })).map(|(at, _)| at)
     }
 
-    /// As long as something is unknown, the run says so.
+    /// Sets the run's error while the result of an attempt is unknown.
     fn say_what_is_unknown(&mut self) {
         let unknown = |active: &&super::Active| matches!(active.doing, Doing::Unknown { .. });
         let first = self.run.position.active.iter().find(unknown).map(|active| active.step);

@@ -1,5 +1,5 @@
-//! How a run that does not succeed comes to rest: what is going on is told to end, what was done is undone, and
-//! then it has ended.
+//! How a run that does not succeed ends: active attempts are told to stop, completed steps are
+//! undone, and then the run has ended.
 
 use serde_json::value::RawValue;
 
@@ -15,12 +15,12 @@ impl<F: Facts> Decider<'_, F> {
         self.run.position.ending.is_some()
     }
 
-    /// Whether those who perform something are still being waited for.
+    /// Whether the run still waits for active attempts to stop.
     pub(super) fn is_stopping(&self) -> bool {
         self.run.position.is_stopping()
     }
 
-    /// The run is to end this way. Whoever performs something is told; what only waits, ends at once.
+    /// Begins to end the run. Active attempts are told to stop; parts that only wait end at once.
     pub(super) fn end_from_outside(&mut self, ending: Ending, error: RunError, retryable: bool) {
         if self.run.started_at.is_none() {
             return self.end(ending, Some(error), retryable);
@@ -30,7 +30,7 @@ impl<F: Facts> Decider<'_, F> {
         while let Some(active) = self.run.position.active.get(at) {
             match &active.doing {
                 Doing::Performed { token, .. } => self.decision.cancel.push(*token),
-                // It hears of it with its next heartbeat.
+                // The worker learns of it with its next heartbeat.
                 Doing::Claimed { .. } => {}
                 Doing::Child { run, .. } => {
                     self.decision.cancel_runs.push((*run, error.message.clone()));
@@ -43,7 +43,7 @@ impl<F: Facts> Decider<'_, F> {
             }
             at += 1;
         }
-        // Nobody is waited for if nobody performs anything: what was done is undone at once.
+        // If nothing is being performed, the run undoes its completed steps at once.
         let waits = !self.run.position.active.is_empty();
         let until = self.now.checked_add(CANCEL_LIMIT).unwrap_or(self.now);
         let until = waits.then_some(until);
@@ -52,7 +52,7 @@ impl<F: Facts> Decider<'_, F> {
         self.run.position.watches.clear();
     }
 
-    /// Something that nobody performed does not come to its end.
+    /// Cancels a part that nobody performs.
     fn let_go(&mut self, active: &Active, error: &RunError) {
         let has_begun = active.attempt > 0 || active.doing.since().is_some();
         if has_begun {
@@ -65,7 +65,7 @@ impl<F: Facts> Decider<'_, F> {
         }
     }
 
-    /// An attempt of a run that was told to end has ended, however it did.
+    /// Takes the result of an attempt after the run was told to end.
     pub(super) fn ended_from_outside(&mut self, at: usize, end: AttemptEnd) {
         let active = self.remove(at);
         let (succeeded, output) = match end {
@@ -76,7 +76,8 @@ impl<F: Facts> Decider<'_, F> {
         self.stopped(&active, succeeded, output);
     }
 
-    /// What was done all the same has to be undone too.
+    /// Ends a stopped part. If it has succeeded nevertheless and has a compensation, it will be
+    /// undone too.
     pub(super) fn stopped(
         &mut self,
         active: &Active,
@@ -100,7 +101,7 @@ impl<F: Facts> Decider<'_, F> {
         }
     }
 
-    /// Those who have not answered until now are not waited for any more. Their reports will be refused.
+    /// Stops waiting for attempts that have not reported. Their later reports will be refused.
     pub(super) fn stop_waiting(&mut self) {
         while !self.run.position.active.is_empty() {
             let active = self.remove(0);
@@ -108,7 +109,7 @@ impl<F: Facts> Decider<'_, F> {
         }
     }
 
-    /// An attempt says by itself that it was told to end, though the run was not.
+    /// Handles an attempt that reports itself as cancelled although the run is not being ended.
     pub(super) fn ended_itself(&mut self, at: usize, message: String) {
         let active = self.remove(at);
         let error = self.error(active.step, "cancelled", message);
@@ -123,7 +124,8 @@ impl<F: Facts> Decider<'_, F> {
         self.end_from_outside(Ending::Cancelled, error, false);
     }
 
-    /// Nothing goes on in a run that is ending: the step that was done last is undone next, and then it ends.
+    /// Continues a run that is ending and has no active parts: undoes the step that was completed
+    /// last, or ends the run.
     pub(super) fn nothing_goes_on(&mut self) -> Result<(), F::Error> {
         let ending = self.run.position.ending.as_ref().map(|ending| ending.ending);
         if ending == Some(Ending::Succeeded) {
@@ -173,7 +175,7 @@ impl<F: Facts> Decider<'_, F> {
         self.decision.retryable = retryable;
     }
 
-    /// Attempts that nobody performs any more: tried again if that does no harm.
+    /// Handles the attempts of a dead node: they are repeated if that is safe.
     pub(super) fn owner_gone(&mut self, gone: NodeId) {
         let is_lost = |active: &Active| active.owner() == Some(gone);
         while let Some(at) = self.run.position.active.iter().position(is_lost) {
@@ -181,12 +183,12 @@ impl<F: Facts> Decider<'_, F> {
         }
     }
 
-    /// Whether it does no harm to perform it again when nobody knows what became of it.
+    /// Whether the part can safely be repeated when its result is unknown.
     pub(super) fn may_be_repeated(&self, part: Part) -> bool {
         part.item == Item::Undoing || self.step(part.step).is_none_or(|step| step.idempotent)
     }
 
-    /// Whoever performed it is gone.
+    /// Handles an attempt whose node or worker is gone.
     pub(super) fn lost(&mut self, at: usize, how: &str) {
         if self.is_stopping() {
             let active = self.remove(at);
@@ -199,7 +201,7 @@ impl<F: Facts> Decider<'_, F> {
             let error = self.error(step, "lost", how);
             self.is_followed(&lost, StepStatus::Cancelled, error);
             let active = &mut self.run.position.active[at];
-            // The lost attempt is no failure of the step.
+            // The lost attempt does not count as a failure of the step.
             active.attempt = active.attempt.saturating_sub(1);
             active.doing = Doing::Ready;
             return;

@@ -1,4 +1,4 @@
-//! Steps that publish, and steps that wait for what is published.
+//! Steps that publish events, and steps that wait for one.
 
 use language::definition::{Action, Publish, WaitFor, limits};
 use language::expression;
@@ -14,7 +14,7 @@ use super::start::raw;
 use crate::topics::Message;
 
 impl<F: Facts> Decider<'_, F> {
-    /// An event is published with the very decision: its step is done.
+    /// Publishes an event as part of the decision, and completes the step.
     pub(super) fn publish(&mut self, at: usize, publish: &Publish) -> Result<(), F::Error> {
         let part = self.part(at);
         self.run.position.active[at].attempt += 1;
@@ -50,7 +50,7 @@ impl<F: Facts> Decider<'_, F> {
         self.succeeded(at, raw(&output))
     }
 
-    /// The same however often the step is decided over.
+    /// The default message id. It is the same however often the step is decided.
     fn own_message_id(&self, part: Part) -> String {
         let step = self.step(part.step).map(|step| step.id.as_str()).unwrap_or_default();
         match part.item {
@@ -77,7 +77,7 @@ impl<F: Facts> Decider<'_, F> {
         Ok(())
     }
 
-    /// Nothing that it waits for has come in time.
+    /// Fails a part whose event has not come in time.
     pub(super) fn nothing_came(&mut self, at: usize) -> Result<(), F::Error> {
         let part = self.part(at);
         let topic = match super::start::action_of(self.definition, part) {
@@ -89,7 +89,7 @@ impl<F: Facts> Decider<'_, F> {
         self.failed(at, error, false, None)
     }
 
-    /// An event was published. If it is the one that the part waits for, the part is done.
+    /// Offers an event to a part. If the part waits for it, the part is completed.
     pub(super) fn arrived(&mut self, part: Part, event: Box<RawValue>) -> Taken<F::Error> {
         let Some(at) = self.place_of_part(part.step, part.item) else { return Ok(Ok(())) };
         let waits = matches!(self.run.position.active[at].doing, Doing::Awaiting { .. });
@@ -112,7 +112,8 @@ impl<F: Facts> Decider<'_, F> {
             }
         };
         match holds {
-            // An event of another shape is not the one: it does not fail whoever waits for another.
+            // An event on which the condition fails is not the awaited one. It must not fail the
+            // step.
             Ok(false) | Err(_) => Ok(Ok(())),
             Ok(true) => {
                 self.decision.took = true;

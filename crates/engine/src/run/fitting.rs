@@ -1,4 +1,4 @@
-//! Outputs that are larger than is kept. What was done is done: it does not fail for the size of what it says. The
+//! Outputs that exceed the size limit. A step does not fail because of the size of its output: the
 //! output is cut, and says so.
 
 use language::definition::limits::OUTPUT_BYTES;
@@ -7,20 +7,20 @@ use serde_json::{Map, Value};
 
 use super::start::raw;
 
-/// Beside what is kept of an object that was cut.
+/// The field that marks an object as cut.
 const MARK: &str = "truncated";
-/// At the end of a text that was cut.
+/// The end of a text that was cut.
 const TEXT_MARK: &str = "… [truncated]";
-/// What is left of an item that was left out, with its comma.
+/// The bytes of an item that was replaced by null, with its comma.
 const NULL: usize = "null,".len();
 
-/// The output as it is kept, and what is said of it if it was cut.
+/// The output as it is stored, and a message if it was cut.
 pub(super) fn fitted(output: Box<RawValue>) -> (Box<RawValue>, Option<String>) {
     let bytes = output.get().len();
     if bytes <= OUTPUT_BYTES {
         return (output, None);
     }
-    // Numbers that no other reader takes either make it a text.
+    // Output with numbers that cannot be parsed is kept as a text.
     let value = serde_json::from_str(output.get());
     let value = value.unwrap_or_else(|_| Value::from(output.get()));
     let said =
@@ -28,8 +28,8 @@ pub(super) fn fitted(output: Box<RawValue>) -> (Box<RawValue>, Option<String>) {
     (raw(&cut(value, OUTPUT_BYTES)), Some(said))
 }
 
-/// The outputs of a list's items as one, and what is said if not all of them are in it. Those that are not are null:
-/// each is kept with its item.
+/// The outputs of a list's items as one list, and a message if some do not fit. Those are null in
+/// the list; each is still stored with its item.
 pub(super) fn listed<E>(
     count: usize,
     mut output_of: impl FnMut(usize) -> Result<Option<Box<RawValue>>, E>,
@@ -60,11 +60,12 @@ pub(super) fn listed<E>(
              last {left_out} are null here. Each is kept with its item."
         )
     });
-    // It is made of JSON texts.
+    // The text is assembled from valid JSON texts.
     Ok((RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned()), said))
 }
 
-/// As much of a value as `most` bytes of JSON hold. It is nested no deeper than what was parsed: 128 levels.
+/// As much of a value as fits into `most` bytes of JSON. The recursion is bounded by the parser's
+/// limit of 128 levels.
 fn cut(value: Value, most: usize) -> Value {
     if size(&value) <= most {
         return value;
@@ -97,7 +98,7 @@ fn cut_text(mut text: String, most: usize) -> String {
     text
 }
 
-/// How many bytes a character has in a JSON text.
+/// The number of bytes of a character in a JSON text.
 fn encoded_len(character: char) -> usize {
     match character {
         '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
@@ -106,7 +107,8 @@ fn encoded_len(character: char) -> usize {
     }
 }
 
-/// The first items; the others are null, so that each stays where it was, or left out if even that is too much.
+/// Keeps the first items. The others become null, so that each keeps its index, or are dropped if
+/// even the nulls are too large.
 fn cut_list(items: Vec<Value>, most: usize) -> Vec<Value> {
     let count = items.len();
     let null = if count * NULL + 2 <= most { NULL } else { 0 };
@@ -128,7 +130,7 @@ fn cut_list(items: Vec<Value>, most: usize) -> Vec<Value> {
     kept
 }
 
-/// All fields, the small ones whole: what is left is shared by the large ones.
+/// Keeps all fields. Small ones stay whole, and the large ones share the remaining bytes.
 fn cut_object(fields: Map<String, Value>, most: usize) -> Map<String, Value> {
     let head = |name: &str| size(&Value::from(name)) + 2;
     let heads: usize = fields.keys().map(|name| head(name)).sum();

@@ -1,4 +1,4 @@
-//! What can happen to a run, and what follows.
+//! The inputs of a run's state machine, and the decisions it returns.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -9,282 +9,245 @@ use super::{AttemptRecord, Claimant, Ending, RunError, StepRecord};
 use crate::ids::{NodeId, RunKey};
 use crate::topics::Message;
 
-/// What a decision may have to look up.
+/// What a decision may look up.
 pub trait Facts {
-    /// Why something cannot be read.
     type Error;
 
-    /// What became of a part of a step of this run, as of now.
+    /// The record of one part of a step of this run, as of now.
     fn record(&mut self, step: u32, item: Item) -> Result<Option<StepRecord>, Self::Error>;
-    /// A key for a run that is going to be created.
+    /// The key for a run that is about to be created.
     fn new_run_key(&mut self) -> RunKey;
 }
 
-/// How an attempt ended, as its runner or its worker reports.
+/// How an attempt ended, as its runner or worker reports.
 #[derive(Clone, Debug)]
 pub enum AttemptEnd {
-    /// With this output.
     Succeeded {
-        /// JSON.
         output: Box<RawValue>,
     },
-    /// Not well.
     Failed {
-        /// For programs.
+        /// A code for programs.
         code: String,
-        /// For people.
+        /// A message for people.
         message: String,
-        /// Whether trying again can help.
+        /// Whether a retry can help.
         retryable: bool,
-        /// What came out all the same.
+        /// Output that the attempt returned although it failed.
         output: Option<Box<RawValue>>,
     },
-    /// It was told to end, and has.
+    /// The attempt was told to end and has ended.
     Cancelled {
-        /// How.
         message: String,
     },
-    /// Whether it had its effect is not known.
+    /// It is unknown whether the attempt had its effect.
     Unknown {
-        /// What is known.
         message: String,
     },
 }
 
-/// What can happen to a run.
+/// An input to a run.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// A place is free: it begins.
+    /// A slot is free, and the run begins.
     Begin,
     /// The attempt with this token has ended.
     Reported {
-        /// Which attempt.
         token: u32,
-        /// How.
         end: AttemptEnd,
     },
-    /// Its wakeup has come, or a place is free.
+    /// The run's wakeup is due, or a slot is free.
     Wake,
-    /// Someone cancels it.
+    /// A person, a parent run or the overlap policy cancels the run.
     Cancel {
-        /// Why, in words.
         reason: String,
     },
-    /// This node is gone, and with it the attempts that it performed.
+    /// This node is dead, and the attempts that it performed are lost.
     OwnerGone(NodeId),
-    /// A person says what became of an attempt whose end is unknown.
+    /// A person resolves an attempt whose result is unknown.
     Resolve {
-        /// Of which step, by its id; need not be said if there is only one.
+        /// The step's id. It may be omitted if only one step is meant.
         step: Option<String>,
-        /// What.
         resolution: Resolution,
-        /// Who says so.
         by: String,
     },
-    /// A worker takes what is queued.
+    /// A worker claims a queued part.
     Claim {
-        /// Which.
         part: Part,
-        /// What it calls itself.
+        /// The name that the worker gave itself.
         worker: String,
-        /// Whose it is from then on.
         claimant: Box<Claimant>,
-        /// How long it may be silent.
         lease_until: Timestamp,
     },
-    /// A worker is still at it.
+    /// A worker extends its lease.
     Heartbeat {
-        /// Which attempt.
         token: u32,
-        /// Who says so.
         claimant: Claimant,
-        /// How long it may be silent.
         lease_until: Timestamp,
     },
-    /// Nobody heard of the claim: the part goes back into its queue as if it had never been taken.
+    /// The response to the claim reached nobody: the part returns to its queue as if it had never
+    /// been claimed.
     ReturnClaim {
-        /// Which attempt.
         token: u32,
     },
-    /// A person decides.
+    /// A person decides about an approval step.
     Decide {
-        /// About which step.
+        /// The index of the step.
         step: u32,
-        /// Whether they approve.
         approves: bool,
-        /// Who.
         by: String,
-        /// What else they are: it is enough if one of these is asked.
+        /// Other names under which the person may decide: one that the step asks for is enough.
         roles: Vec<String>,
-        /// What they say about it.
         comment: Option<String>,
     },
-    /// An event was published that a part may wait for.
+    /// An event was published that a part may be waiting for.
     Arrived {
-        /// Which part.
         part: Part,
-        /// The event, as expressions see it.
+        /// The event as expressions see it.
         event: Box<RawValue>,
     },
     /// The run that an attempt has started has ended.
     ChildEnded {
-        /// Which attempt.
         token: u32,
-        /// How.
         ending: Ending,
-        /// What came out.
         output: Option<Box<RawValue>>,
-        /// What went wrong.
         error: Option<RunError>,
     },
-    /// The run that an attempt wanted to start, and does not wait for, was created.
+    /// The run that an attempt asked for, and does not wait for, was created.
     ChildStarted {
-        /// Which attempt.
         token: u32,
-        /// The output of its step.
+        /// The output of the step.
         output: Box<RawValue>,
     },
-    /// The run that an attempt wanted to start was not created.
+    /// The run that an attempt asked for was not created.
     ChildRefused {
-        /// Which attempt.
         token: u32,
-        /// Why.
         message: String,
     },
 }
 
-/// What became of an attempt whose end is unknown.
+/// How a person resolves an attempt whose result is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Resolution {
-    /// It did its work: go on.
+    /// The attempt did its work: continue.
     Applied,
-    /// It did nothing: try it again.
+    /// The attempt did nothing: try again.
     DidNotHappen,
-    /// Give up: the step has failed.
+    /// The step has failed.
     Failed,
-    /// Go on without it.
+    /// Continue without the step.
     Skip,
 }
 
-/// A step, one of its items, or what undoes it.
+/// A step, one of its items, its compensation or its reconciliation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Part {
-    /// The step's place in the definition.
+    /// The index of the step in the definition.
     pub step: u32,
-    /// [`Item::Whole`], [`Item::Undoing`], or the number of an item.
     pub item: Item,
 }
 
-/// What follows.
+/// The consequences of an input.
 #[derive(Debug, Default)]
 pub struct Decision {
     /// Attempts for this node to perform, with their tokens.
     pub perform: Vec<(Part, u32)>,
-    /// Attempts to cancel, by their tokens.
+    /// Tokens of attempts to cancel.
     pub cancel: Vec<u32>,
-    /// What became of steps.
+    /// The records of parts that have ended or will be retried.
     pub records: Vec<StepRecord>,
-    /// Attempts that others follow.
+    /// Attempts that are followed by another attempt.
     pub earlier: Vec<AttemptRecord>,
-    /// Which of these records tell of something that had begun, by their places.
+    /// Indexes of those `records` whose part had begun.
     pub begun: Vec<usize>,
-    /// What is put into queues for workers, or taken out of them.
+    /// Parts that enter or leave worker queues.
     pub queueing: Vec<Queueing>,
-    /// What people are asked from now on.
+    /// Approvals to request.
     pub approvals: Vec<Approval>,
-    /// What they are not asked any more; what they are asked anew comes after it.
+    /// Steps whose approvals are withdrawn. The store withdraws them before it adds those in
+    /// `approvals`.
     pub withdrawn: Vec<u32>,
     /// Runs to create.
     pub children: Vec<NewChild>,
-    /// Runs to cancel, and why.
+    /// Runs to cancel, with the reason.
     pub cancel_runs: Vec<(RunKey, String)>,
-    /// What a deadline has brought about.
+    /// Deadline actions to carry out.
     pub alerts: Vec<Alert>,
-    /// What waits for an event, or does not any more.
+    /// Parts that begin or stop waiting for an event.
     pub awaiting: Vec<Awaiting>,
     /// Events to publish.
     pub published: Vec<Published>,
-    /// Whether the event that arrived is the one that was waited for.
+    /// Whether the run took the event that was offered to it.
     pub took: bool,
-    /// The token of the attempt that a worker has taken.
+    /// The token of the attempt that a worker has claimed.
     pub claimed: Option<u32>,
-    /// Whether a worker is to give up what it performs.
+    /// Whether the worker should stop its attempt.
     pub is_ending: bool,
-    /// Whether trying the run again can help, if it has ended.
+    /// Whether a retry of the run can help, if it has ended.
     pub retryable: bool,
 }
 
-/// A change of a queue.
+/// A change to a worker queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Queueing {
-    /// It waits for a worker.
+    /// The part waits for a worker in this queue.
     Put(String, Part),
-    /// It does not any more.
+    /// The part waits no longer.
     Take(Part),
 }
 
-/// A change of what is waited for.
+/// A change to the parts that wait for events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Awaiting {
-    /// A part waits for an event of this topic.
+    /// The part waits for an event of the topic with this name.
     Begin(String, Part),
-    /// It does not any more.
+    /// The part waits no longer.
     End(Part),
 }
 
 /// An event that a step publishes.
 #[derive(Clone, Debug)]
 pub struct Published {
-    /// To which topic.
     pub topic: String,
-    /// What it says.
     pub message: Message,
 }
 
-/// What a person is asked.
+/// An approval that a step asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Approval {
-    /// By which step.
     pub step: u32,
-    /// In a line.
     pub title: String,
-    /// In full.
     pub description: Option<String>,
-    /// Who may decide; anyone, if empty.
+    /// Who may decide; anyone if empty.
     pub assignees: Vec<String>,
 }
 
 /// A run that a step starts.
 #[derive(Clone, Debug)]
 pub struct NewChild {
-    /// Its key.
     pub key: RunKey,
-    /// Of which step.
     pub part: Part,
-    /// Which attempt at it.
+    /// The number of the attempt.
     pub attempt: u32,
-    /// When that began.
+    /// When the attempt began.
     pub since: Timestamp,
-    /// Of which workflow.
     pub workflow: String,
-    /// What it works on.
     pub payload: Box<RawValue>,
-    /// The attempt that starts it.
+    /// The token of the attempt.
     pub token: u32,
-    /// Whether that attempt waits for its end, or only for its start.
+    /// Whether the attempt waits for the end of the run, or only for its start.
     pub waits: bool,
 }
 
-/// What a deadline has brought about.
+/// An action of a deadline whose instant has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alert {
-    /// Of which step; of the run, if nothing.
+    /// The step; `None` for the deadline of the run.
     pub step: Option<u32>,
-    /// Which of the deadline's actions.
+    /// The index of the action in the deadline.
     pub action: u32,
-    /// When it was to happen.
+    /// When the action was due.
     pub at: Timestamp,
-    /// When the deadline is.
+    /// The deadline itself.
     pub due: Timestamp,
 }

@@ -20,7 +20,8 @@ pub enum Item {
 }
 
 impl Item {
-    /// As it is stored: 0 the step itself, 1 and more its items, below 0 the others.
+    /// The stored number: 0 is the step itself, 1 and above are its items, negative numbers the
+    /// others.
     pub fn number(self) -> i32 {
         match self {
             Item::Reconciling => -2,
@@ -30,7 +31,7 @@ impl Item {
         }
     }
 
-    /// Which of the items it is, counted from 0.
+    /// The index of the item, counted from 0.
     pub fn index(self) -> Option<u32> {
         match self {
             Item::Nth(index) => Some(index),

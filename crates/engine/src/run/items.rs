@@ -1,4 +1,5 @@
-//! The same over a list: items begin as far as they may, and the step ends with the last of them.
+//! Steps with `for_each`: items begin as far as limits allow, and the step ends with the last of
+//! them.
 
 use language::definition::{Action, ForEach, limits};
 use serde_json::Value;
@@ -11,7 +12,8 @@ use super::item::Item;
 use super::position::{Active, Doing};
 use super::{RunError, StepStatus};
 
-/// Items at a time if the definition does not say: what goes on is written with each decision.
+/// How many items are active at a time unless the definition says otherwise. All active parts are
+/// written with each decision, so the number must stay small.
 const SIDE_BY_SIDE: u32 = 100;
 
 impl<F: Facts> Decider<'_, F> {
@@ -29,7 +31,8 @@ impl<F: Facts> Decider<'_, F> {
         self.begin_items(step)
     }
 
-    /// The list, as it is now: what it is made from does not change any more.
+    /// The list of items. It is evaluated again each time; the values it is made from no longer
+    /// change.
     fn items(
         &mut self,
         step: u32,
@@ -52,7 +55,7 @@ impl<F: Facts> Decider<'_, F> {
         })
     }
 
-    /// The item that a part is about.
+    /// The item that a part works on.
     pub(super) fn item_of(&mut self, part: Part) -> Result<Option<(Value, u32)>, F::Error> {
         let Some(index) = part.item.index() else { return Ok(None) };
         let definition = self.definition;
@@ -90,7 +93,7 @@ impl<F: Facts> Decider<'_, F> {
         Ok(())
     }
 
-    /// One of them is done.
+    /// Counts an item that has ended, and begins further ones.
     pub(super) fn item_ended(&mut self, step: u32) -> Result<(), F::Error> {
         let Some(at) = self.place_of_part(step, Item::Whole) else { return Ok(()) };
         if let Doing::Items { ended, .. } = &mut self.run.position.active[at].doing {
@@ -99,7 +102,7 @@ impl<F: Facts> Decider<'_, F> {
         self.begin_items(step)
     }
 
-    /// All of them are done: the step's output is the list of theirs.
+    /// Completes the step when all items have ended. Its output is the list of their outputs.
     fn items_done(&mut self, at: usize, count: u32) -> Result<(), F::Error> {
         let step = self.run.position.active[at].step;
         let (output, said) = listed(count as usize, |index| {
@@ -108,7 +111,7 @@ impl<F: Facts> Decider<'_, F> {
         self.completed(at, output, said)
     }
 
-    /// One of them has failed for good, and with it the step. The others are given up.
+    /// Fails the step because one of its items has finally failed. The other items are abandoned.
     pub(super) fn items_failed(
         &mut self,
         step: u32,
@@ -124,7 +127,7 @@ impl<F: Facts> Decider<'_, F> {
         self.step_failed(&active, error, retryable, None)
     }
 
-    /// What came out of a part, also if it ended only now.
+    /// The output of a part, including one that ended in this decision.
     pub(super) fn output_of(
         &mut self,
         step: u32,

@@ -1,4 +1,4 @@
-//! On to another step after an error: ahead, or back to one that is done again.
+//! Jumps to another step after an error: ahead, or back to a step that is repeated.
 
 use std::collections::BTreeSet;
 
@@ -8,11 +8,11 @@ use super::item::Item;
 use super::position::{Active, StepState};
 use super::{AttemptRecord, Ending, RunError, StepStatus};
 
-/// A run that goes back and forth for ever is stopped.
+/// The maximum number of jumps of one run, which stops a run that jumps back and forth forever.
 const JUMPS: u32 = 100;
 
 impl<F: Facts> Decider<'_, F> {
-    /// The run goes on with `target` instead of what depends on `from`.
+    /// Continues the run with `target` instead of the steps that depend on `from`.
     pub(super) fn jump(
         &mut self,
         from: u32,
@@ -39,7 +39,8 @@ impl<F: Facts> Decider<'_, F> {
         Ok(())
     }
 
-    /// The step and everything that depends on it begins anew. What is going on of it is given up.
+    /// Resets the step and everything that depends on it. Active parts of these steps are
+    /// abandoned.
     fn do_again(&mut self, target: u32) -> Result<(), F::Error> {
         let mut again = BTreeSet::from([target]);
         let mut open = vec![target];
@@ -62,7 +63,8 @@ impl<F: Facts> Decider<'_, F> {
         Ok(())
     }
 
-    /// What became of a step that is done again is kept among its attempts; of its items, not.
+    /// Keeps the result of a step that will be repeated among its attempts. Results of its items
+    /// are not kept.
     fn remember(&mut self, step: u32) -> Result<(), F::Error> {
         if !self.state(step).has_ended() && !self.was_recorded_now(step) {
             return Ok(());

@@ -1,8 +1,8 @@
-//! Runs: one execution of a workflow, and the one transition function.
+//! Runs: one execution of a workflow, and its transition function.
 //!
-//! `decide` takes one input; what follows from it is worked off in `advance` until nothing can begin any more.
-//! What a step of each type does when it begins is in `start`; how parts of it end, in `settle`; how a run that
-//! does not succeed comes to rest, in `ending`.
+//! `decide` takes one input; `advance` then carries out what follows until nothing more can begin.
+//! `start` says what a step of each type does when it begins, `settle` how its parts end, and
+//! `ending` how a run that does not succeed stops.
 
 mod advance;
 mod decide;
@@ -43,33 +43,35 @@ pub use watch::watch_new_run;
 use crate::ids::{RunId, RunKey, ScheduleId, WorkflowId};
 use crate::trace::TraceContext;
 
-/// A runner that does not answer so long after a cancel is not waited for any more: longer than the
-/// grace that it gives the attempt itself.
+/// How long a run waits for its attempts to end after a cancel. It is longer than the grace period
+/// that a runner gives the attempt itself.
 pub const CANCEL_LIMIT: SignedDuration = SignedDuration::from_secs(15);
 
-/// Transactions that overlap may have read the clock in another order than they commit; by no more than this.
+/// The largest difference between the order in which overlapping transactions read the clock and
+/// the order in which they commit.
 const OVERLAP: SignedDuration = SignedDuration::from_secs(5);
 
-/// Where a run stands.
+/// The status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// Created, waiting for a free place. Moved on by the driver when a limit allows.
+    /// Created, waiting for a free slot. The driver begins it when a limit allows.
     Pending,
-    /// An attempt is going on. Moved on by its report, by cancel, by timeout.
+    /// An attempt is being performed. Its report, a cancel or a timeout moves the run on.
     Running,
-    /// It waits for a time, to try a step again, or for a free place to go on. Moved on by its wakeup,
-    /// or by the driver when there is a place.
+    /// Waits for a time, for the retry of a step, or for a free slot. Its wakeup moves it on, or
+    /// the driver when a slot is free.
     Waiting,
-    /// What became of an attempt is unknown and it must not be tried twice. Moved on by a person.
+    /// The result of an attempt is unknown, and the step must not be repeated. A person moves it
+    /// on.
     Suspended,
-    /// All steps are done.
+    /// All steps have ended well.
     Succeeded,
-    /// A step failed for good.
+    /// A step has finally failed.
     Failed,
-    /// Someone, or the overlap policy, cancelled it.
+    /// A person, or the overlap policy, cancelled the run.
     Cancelled,
-    /// It took longer than it may.
+    /// The run exceeded its timeout.
     TimedOut,
 }
 
@@ -86,7 +88,7 @@ impl RunStatus {
         RunStatus::TimedOut,
     ];
 
-    /// As it is shown.
+    /// The name in the API and on pages.
     pub fn name(self) -> &'static str {
         match self {
             RunStatus::Pending => "pending",
@@ -100,23 +102,22 @@ impl RunStatus {
         }
     }
 
-    /// Whether nothing can come any more.
+    /// Whether the status is final.
     pub fn has_ended(self) -> bool {
         self as u8 >= RunStatus::Succeeded as u8
     }
 }
 
-/// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// All steps are done.
+    /// All steps have ended well.
     Succeeded,
-    /// A step failed for good.
+    /// A step has finally failed.
     Failed,
-    /// It was cancelled.
+    /// A person, or the overlap policy, cancelled the run.
     Cancelled,
-    /// It took longer than it may.
+    /// The run exceeded its timeout.
     TimedOut,
 }
 
@@ -125,7 +126,7 @@ impl Ending {
     pub const ALL: [Ending; 4] =
         [Ending::Succeeded, Ending::Failed, Ending::Cancelled, Ending::TimedOut];
 
-    /// The status that says so.
+    /// The status of a run that ended this way.
     pub fn status(self) -> RunStatus {
         match self {
             Ending::Succeeded => RunStatus::Succeeded,
@@ -136,13 +137,13 @@ impl Ending {
     }
 }
 
-/// What a run was born from.
+/// The origin of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TriggeredBy {
     /// An occurrence, or a retry of one.
     Schedule,
-    /// A person or a program, by hand.
+    /// A caller who started it by hand.
     Manual,
     /// A manual retry of an earlier run.
     Retry,
@@ -150,13 +151,14 @@ pub enum TriggeredBy {
     SubProcess,
     /// The deadline of another run.
     Deadline,
-    /// Somebody called the address of a trigger.
+    /// A call to the URL of a webhook trigger.
     Webhook,
     /// An event on a topic.
     Event,
-    /// A consumer's sleep was over.
+    /// The end of a consumer's sleep.
     Wakeup,
-    /// Another run has failed, or succeeded again: it tells somebody, or does what was said for that.
+    /// A run has failed, or succeeded again. This run notifies somebody, or is what the definition
+    /// starts for that.
     Incident,
 }
 
@@ -174,7 +176,7 @@ impl TriggeredBy {
         TriggeredBy::Incident,
     ];
 
-    /// As it is shown.
+    /// The name in the API and on pages.
     pub fn name(self) -> &'static str {
         match self {
             TriggeredBy::Schedule => "schedule",
@@ -193,85 +195,73 @@ impl TriggeredBy {
 /// One execution of a workflow.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// Its place in the store.
+    /// The key in the store.
     pub key: RunKey,
-    /// What it is called.
+    /// The id that callers see.
     pub id: RunId,
-    /// Of which workflow.
     pub workflow: WorkflowId,
-    /// Of which version.
+    /// The revision of the workflow.
     pub version: u32,
-    /// Of which of its producers or consumers; of its steps, if nothing.
+    /// The producer or consumer that it is a run of; `None` for a run of the workflow's steps.
     pub handler: Option<String>,
-    /// Started by which schedule, also if by hand.
+    /// The schedule that started it, also if a person used that schedule.
     pub schedule: Option<ScheduleId>,
-    /// What it was born from.
     pub triggered_by: TriggeredBy,
-    /// Who started it, if by hand.
+    /// The caller, if it was not started by an occurrence.
     pub by: Option<String>,
-    /// What the rule says, if born from an occurrence.
+    /// The nominal time, if an occurrence started it.
     pub nominal: Option<Timestamp>,
-    /// When the occurrence was due.
+    /// The effective time, if an occurrence started it.
     pub effective: Option<Timestamp>,
-    /// Where it stands.
     pub status: RunStatus,
-    /// When it was created.
     pub created_at: Timestamp,
-    /// When its first step started.
     pub started_at: Option<Timestamp>,
-    /// When it ended.
     pub ended_at: Option<Timestamp>,
-    /// For how long something of it may be performed, if that is limited.
+    /// The limit on the time during which something is performed, if there is one.
     pub timeout: Option<SignedDuration>,
-    /// What it works on.
     pub input: Box<RawValue>,
-    /// What came out.
     pub output: Option<Box<RawValue>>,
-    /// What went wrong.
     pub error: Option<RunError>,
-    /// The run that this one tries again.
+    /// The run that this one retries.
     pub retry_of: Option<RunId>,
-    /// The run that has started this one.
     pub parent: Option<Parent>,
-    /// The span that the run is part of: of whoever asked for it, or of the step that has started it.
+    /// The caller's span, or that of the step that started the run.
     pub trace: Option<TraceContext>,
-    /// Whether it has not been done in the time it was promised.
+    /// Whether a deadline of the run or of one of its steps has passed.
     pub overdue: bool,
-    /// Whether it has begun, and something of it could begin if there were a place.
+    /// Whether the run has begun and a part of it waits for a free slot.
     pub lacks_place: bool,
-    /// Where it is in its steps.
     pub position: Position,
 }
 
-/// Where a run comes from that another run has started.
+/// The place of a run in its family, if another run started it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parent {
-    /// Which.
     pub run: RunKey,
-    /// The attempt that waits for this run, if one does.
+    /// The token of the attempt that waits for this run, if one does.
     pub token: Option<u32>,
-    /// How many runs stand above this one, each waiting for the next.
+    /// The number of ancestors, each waiting for the next.
     pub depth: u8,
-    /// The first run of the family: nothing that runs has started it.
+    /// The first run of the family, which no other run started.
     pub root: RunKey,
-    /// How many events and deadlines lie between the root and this run.
+    /// The number of events and deadlines between the root and this run.
     pub hops: u8,
 }
 
-/// What went wrong.
+/// Why a run or a step failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunError {
-    /// For programs: `exit_code`, `timeout`, …
+    /// A code for programs: `exit_code`, `timeout`, …
     pub code: String,
-    /// For people.
+    /// A message for people.
     pub message: String,
-    /// In which step.
+    /// The id of the step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
 }
 
 impl RunError {
-    /// In a line, with the step.
+    /// The message in one line, with the step.
     pub fn said(&self) -> String {
         match &self.step {
             Some(step) => format!("step {step}: {}", self.message),
@@ -280,39 +270,36 @@ impl RunError {
     }
 }
 
-/// A run that is coming to its end.
+/// The intended ending of a run that is being ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BeingEnded {
-    /// How it will have ended.
     pub ending: Ending,
-    /// Why.
     pub error: Option<RunError>,
-    /// Whether trying it again can help.
+    /// Whether a retry can help.
     pub retryable: bool,
-    /// Those who still perform something are not waited for longer than this; nothing once what was done is
-    /// being undone.
+    /// How long active attempts may take to stop. `None` once the run undoes its completed steps.
     pub until: Option<Timestamp>,
 }
 
-/// Where a step stands.
+/// The status of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepStatus {
-    /// Done.
     Completed,
-    /// Failed; it may be tried again.
+    /// The last attempt failed; there may be another one.
     Failed,
-    /// Passed over: its condition did not hold, no route led to it, or it failed and that does not matter.
+    /// Its condition did not hold, no route led to it, or it failed and the definition ignores
+    /// that.
     Skipped,
-    /// Ended from outside.
+    /// Stopped before it was done, for example because the run ended.
     Cancelled,
-    /// Something it depends on has not ended.
+    /// A step that it depends on has not ended.
     Pending,
-    /// It could begin if there were a place or a worker.
+    /// Waits for a free slot or a worker.
     Ready,
-    /// An attempt is going on.
+    /// An attempt is being performed.
     Running,
-    /// It waits for a time, a person, another run, or its next attempt.
+    /// Waits for a time, a person, another run, or its next attempt.
     Waiting,
 }
 
@@ -329,7 +316,7 @@ impl StepStatus {
         StepStatus::Waiting,
     ];
 
-    /// As it is shown.
+    /// The name in the API and on pages.
     pub fn name(self) -> &'static str {
         match self {
             StepStatus::Completed => "completed",
@@ -344,88 +331,75 @@ impl StepStatus {
     }
 }
 
-/// What became of a step, of one of its items or of what undoes it, kept as its history.
+/// The history of a step, of one of its items, or of its compensation.
 #[derive(Clone, Debug)]
 pub struct StepRecord {
-    /// Its place in the definition.
+    /// The index of the step in the definition.
     pub step: u32,
-    /// [`Item::Whole`], [`Item::Undoing`], or the number of an item.
+    /// [`Item::Whole`], [`Item::Undoing`], [`Item::Reconciling`], or an item of a `for_each`.
     pub item: Item,
-    /// Where it stands.
     pub status: StepStatus,
-    /// Attempts so far.
+    /// The number of attempts so far.
     pub attempts: u32,
-    /// When the last attempt started, or it was passed over.
+    /// When the last attempt started, or the step was skipped.
     pub started_at: Timestamp,
-    /// When it ended.
     pub ended_at: Timestamp,
-    /// What came out.
     pub output: Option<Box<RawValue>>,
-    /// What went wrong.
     pub error: Option<RunError>,
-    /// Why it was passed over, in words.
+    /// Why the step was skipped, or that its output was cut.
     pub reason: Option<String>,
-    /// Whether it was not done in the time it was promised.
+    /// Whether the step's deadline passed before it ended.
     pub overdue: bool,
 }
 
-/// An attempt that another one follows: what it left is not the last word on its step.
+/// An attempt that was followed by another one, so that its result is not the step's result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptRecord {
-    /// Its step's place in the definition.
+    /// The index of the step in the definition.
     pub step: u32,
-    /// [`Item::Whole`], [`Item::Undoing`], [`Item::Reconciling`], or the number of an item.
     pub item: Item,
-    /// Which attempt. One that was lost with whoever performed it does not count, so that two can have the same number;
-    /// after a run has gone back, counting begins anew.
+    /// The number of the attempt. An attempt that was lost with its node or worker does not count,
+    /// so two attempts can have the same number. Counting starts again after the run has jumped
+    /// back.
     pub attempt: u32,
-    /// How it ended.
     pub status: StepStatus,
-    /// When it started.
     pub started_at: Timestamp,
-    /// When it ended.
     pub ended_at: Timestamp,
-    /// What went wrong.
     pub error: Option<RunError>,
 }
 
-/// Why a run does not do what it is asked.
+/// Why a run refuses an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Not from this status.
+    /// The run's status does not allow the request.
     WrongStatus {
-        /// What was asked.
+        /// What was requested.
         verb: &'static str,
-        /// Where it stands.
         status: RunStatus,
     },
-    /// The attempt is not going on any more.
+    /// The attempt is no longer active.
     OldToken {
-        /// What was given.
+        /// The token that the caller gave.
         given: u32,
     },
     /// The attempt was claimed with another access token.
     ClaimedByOther {
-        /// Which.
+        /// The token that the caller gave.
         given: u32,
     },
-    /// The step is not at a point where that can be said of it.
+    /// The step is not in a state that allows the request.
     WrongStep {
-        /// What was asked.
+        /// What was requested.
         verb: &'static str,
-        /// Of which step.
         step: String,
     },
-    /// Several steps wait for that.
+    /// The caller must say which of several steps is meant.
     WhichStep {
-        /// Which.
         steps: Vec<String>,
     },
-    /// It is not for this one to say.
+    /// The caller is not among the assignees of the approval.
     NotTheirs {
-        /// Who.
         by: String,
-        /// Whose it is.
         assignees: Vec<String>,
     },
 }
@@ -459,7 +433,7 @@ impl std::fmt::Display for Refusal {
 }
 
 impl Run {
-    /// When to look at it again.
+    /// When the run must be woken next.
     pub fn wake_at(&self) -> Option<Timestamp> {
         if self.status.has_ended() {
             return None;
@@ -469,31 +443,32 @@ impl Run {
         if let Some(ending) = &position.ending {
             return parts.chain(ending.until).min();
         }
-        // Only a person moves a suspended one on: a timeout would have it tried again.
+        // Only a person moves a suspended run on. A timeout would retry it.
         let limit = self.time_limit().filter(|_| self.status != RunStatus::Suspended);
         let watches = position.watches.iter().filter_map(Watch::wake_at);
         parts.chain(watches).chain(limit).min()
     }
 
-    /// When a decision happens whose clock shows this: not before what the run has been through, even if the clock was
-    /// read before that was committed. A clock that was set back is believed.
+    /// The time to record for a decision made at `now`. It is never before what the run has already
+    /// recorded, even if `now` was read before that was committed. A clock that was set back by
+    /// more than `OVERLAP` is believed.
     fn stamp(&self, now: Timestamp) -> Timestamp {
         let parts = self.position.active.iter().filter_map(|active| active.doing.since());
         let known = parts.chain(self.started_at).fold(self.created_at, Timestamp::max);
         if known.duration_since(now) <= OVERLAP { known.max(now) } else { now }
     }
 
-    /// When its time is over, if it goes on as it is: only the time in which something is performed counts.
+    /// When the run's timeout expires if its attempts continue. Only time in which something is
+    /// performed counts.
     pub fn time_limit(&self) -> Option<Timestamp> {
         self.position.time_limit(self.timeout?)
     }
 
-    /// Whether it has begun, and only a place is missing for something of it to begin.
+    /// Whether the run has begun and only needs a free slot to continue.
     pub fn is_ready(&self) -> bool {
         self.lacks_place && !self.status.has_ended()
     }
 
-    /// How it ended, if it has.
     pub fn ending(&self) -> Option<Ending> {
         Ending::ALL.into_iter().find(|ending| ending.status() == self.status)
     }

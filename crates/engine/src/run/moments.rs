@@ -1,4 +1,4 @@
-//! When a stretch of time is over, and what a written time means, by a definition's zone and calendars.
+//! Converts durations and written times to instants, using a definition's zone and calendars.
 
 use calendar::{Calendar, Meaning, Zone};
 use jiff::civil::{DateTime, Time};
@@ -6,12 +6,12 @@ use jiff::{SignedDuration, Timestamp};
 use language::Rules;
 use language::definition::{Definition, Stretch};
 
-/// What times are read with. Every failure says what is wrong, in words.
+/// The context for reading times. Every error is a message for people.
 #[derive(Clone, Copy)]
 pub(super) struct Moments<'a> {
     pub(super) definition: &'a Definition,
     pub(super) rules: &'a Rules,
-    /// What working time means, if something else than the definition's calendar.
+    /// The calendar for working time, if it is not the definition's.
     pub(super) calendar: Option<&'a str>,
 }
 
@@ -19,7 +19,7 @@ impl Moments<'_> {
     fn zone(&self) -> Result<Zone, String> {
         match (&self.definition.timezone, self.calendar.or(self.definition.calendar.as_deref())) {
             (Some(name), _) => self.rules.zones().get(name).map_err(|problem| problem.message),
-            // A calendar of a region has no zone of its own, and is built in UTC.
+            // The calendar of a region has no zone of its own and is built in UTC.
             (None, Some(_)) => {
                 Ok(self.calendar().map_or_else(|_| Zone::utc(), |own| own.zone().clone()))
             }
@@ -35,7 +35,7 @@ impl Moments<'_> {
         found.ok_or_else(|| format!("there is no calendar {id}"))
     }
 
-    /// `from` and so long; back, if `sign` is negative.
+    /// The instant one stretch after `from`, or before it if `sign` is negative.
     pub(super) fn after(
         &self,
         from: Timestamp,
@@ -57,7 +57,8 @@ impl Moments<'_> {
         }
     }
 
-    /// An instant that stood still from `since` until `now`: as much is left of it as there was.
+    /// The instant that keeps as much time after `now` as `at` had after `since`, when its clock
+    /// stopped.
     pub(super) fn later(
         &self,
         at: Timestamp,
@@ -74,7 +75,7 @@ impl Moments<'_> {
         left.unwrap_or(at).max(at)
     }
 
-    /// When this share of a stretch from `from` is over.
+    /// The instant at which this percentage of a stretch from `from` has passed.
     pub(super) fn share(
         &self,
         from: Timestamp,
@@ -93,7 +94,7 @@ impl Moments<'_> {
         self.after(from, part, 1)
     }
 
-    /// The next time after `now` that the clock shows this.
+    /// The next instant after `now` at which the clock shows this time.
     pub(super) fn next_at(&self, now: Timestamp, time: Time) -> Result<Timestamp, String> {
         let zone = self.zone()?;
         let mut date = zone.wall(now).date();
@@ -107,7 +108,8 @@ impl Moments<'_> {
         Err("that time does not come".to_owned())
     }
 
-    /// What is not shown by the clock is as late as it would have been; what is shown twice is the first time.
+    /// The instant of a wall time. In a gap it is the end of the gap; in a fold, the first of the
+    /// two instants.
     fn instant_of(&self, zone: &Zone, wall: DateTime) -> Result<Timestamp, String> {
         match zone.meaning(wall) {
             Some(Meaning::Once(at) | Meaning::Fold { first: at, .. }) => Ok(at),
@@ -116,7 +118,7 @@ impl Moments<'_> {
         }
     }
 
-    /// A time with its zone or offset, a local one, or one of a day.
+    /// Reads a time with zone or offset, a local time, or a time of day.
     pub(super) fn written(&self, text: &str, now: Timestamp) -> Result<Timestamp, String> {
         let text = text.trim();
         if let Ok(instant) = text.parse::<Timestamp>() {
@@ -134,7 +136,7 @@ impl Moments<'_> {
         }
     }
 
-    /// `now` and as long as the text says.
+    /// The instant `now` plus the written duration.
     pub(super) fn written_delay(&self, text: &str, now: Timestamp) -> Result<Timestamp, String> {
         let stretch = Stretch::parse(text).map_err(|problem| {
             format!("{} is no duration: {problem}", language::definition::cut(text))

@@ -1,4 +1,4 @@
-//! Where a run is in its steps: a letter for each, and more of those that something is going on with.
+//! The position of a run in its steps: one letter for each step, and details of the active ones.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -7,22 +7,21 @@ use super::item::Item;
 use super::{BeingEnded, Part, Refusal, StepStatus};
 use crate::ids::{NodeId, RunKey};
 
-/// Where a step stands within its run.
+/// The state of a step within its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StepState {
-    /// Something that it depends on has not ended, or nothing has led to it.
+    /// A step that it depends on has not ended, or nothing has led to it.
     Pending,
-    /// Something is going on with it: see [`Position::active`].
+    /// A part of it is active: see [`Position::active`].
     Active,
-    /// Done.
     Completed,
-    /// Failed for good.
+    /// Finally failed.
     Failed,
-    /// Its condition did not hold, or it failed and the definition says to go on.
+    /// Its condition did not hold, or it failed and the definition continues without it.
     Skipped,
-    /// No route has led to it, so none leads on from it.
+    /// No route led to it, so none leads on from it.
     Bypassed,
-    /// Ended from outside, or never begun because the run ended.
+    /// Ended because the run ended, or never begun for that reason.
     Cancelled,
 }
 
@@ -37,17 +36,17 @@ const LETTERS: [(StepState, char); 7] = [
 ];
 
 impl StepState {
-    /// Whether nothing more happens with it, unless the run goes back.
+    /// Whether the step will not change any more, unless the run jumps back.
     pub fn has_ended(self) -> bool {
         !matches!(self, StepState::Pending | StepState::Active)
     }
 
-    /// Whether what depends on it alone has no way to begin.
+    /// Whether a step that depends only on this one cannot begin.
     pub fn leads_nowhere(self) -> bool {
         matches!(self, StepState::Bypassed | StepState::Failed)
     }
 
-    /// As it is shown, if it has ended or not begun.
+    /// The status that is shown for a step without active parts.
     pub fn status(self) -> StepStatus {
         match self {
             StepState::Pending => StepStatus::Pending,
@@ -60,17 +59,16 @@ impl StepState {
     }
 }
 
-/// Where all steps stand, in the order of the definition. Stored as a letter each.
+/// The states of all steps, in the order of the definition. They are stored as one letter each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct States(Vec<StepState>);
 
 impl States {
-    /// Nothing has begun.
+    /// The states of a run that has not begun any step.
     pub fn new(steps: usize) -> States {
         States(vec![StepState::Pending; steps])
     }
 
-    /// Where this step stands.
     pub fn of(&self, step: u32) -> StepState {
         self.0.get(step as usize).copied().unwrap_or(StepState::Pending)
     }
@@ -81,12 +79,11 @@ impl States {
         }
     }
 
-    /// All of them.
+    /// All steps with their states.
     pub fn iter(&self) -> impl Iterator<Item = (u32, StepState)> + '_ {
         (0_u32..).zip(self.0.iter().copied())
     }
 
-    /// Whether the run has not begun.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -121,7 +118,7 @@ impl<'de> Deserialize<'de> for States {
     }
 }
 
-/// Instants of a position: milliseconds, as everywhere in a store.
+/// Serializes instants as milliseconds, as everywhere in a store.
 mod ms {
     use jiff::Timestamp;
     use serde::{Deserialize as _, Deserializer, Serializer};
@@ -135,47 +132,48 @@ mod ms {
     }
 }
 
-/// Where a run is in its steps.
+/// The progress of a run through its steps.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Position {
-    /// Where each step stands; empty before the run begins.
+    /// The state of each step; empty before the run begins.
     #[serde(rename = "s", default, skip_serializing_if = "States::is_empty")]
     pub states: States,
-    /// The last fencing token that was given: each attempt has one of its own.
+    /// The last fencing token that was given. Each attempt has its own.
     #[serde(rename = "t", default)]
     pub token: u32,
-    /// What is going on, in the order in which it began.
+    /// Active parts, in the order in which they began.
     #[serde(rename = "a", default, skip_serializing_if = "Vec::is_empty")]
     pub active: Vec<Active>,
-    /// Steps that are done and have something that undoes them, in the order in which they ended.
+    /// Completed steps that have a compensation, in the order in which they ended.
     #[serde(rename = "u", default, skip_serializing_if = "Vec::is_empty")]
     pub to_undo: Vec<u32>,
-    /// How often the run went on somewhere else after an error.
+    /// How often the run has jumped to another step after an error.
     #[serde(rename = "j", default, skip_serializing_if = "is_zero")]
     pub jumps: u32,
-    /// The steps that it went on with, until they begin.
+    /// Steps that the run has jumped to and that have not begun yet.
     #[serde(rename = "g", default, skip_serializing_if = "Vec::is_empty")]
     pub jumped_to: Vec<u32>,
-    /// Routes that gateways have taken: from which step to which.
+    /// Routes that gateways have taken, from one step to another.
     #[serde(rename = "r", default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<(u32, u32)>,
-    /// Deadlines that are being watched.
+    /// The deadlines that are being watched.
     #[serde(rename = "d", default, skip_serializing_if = "Vec::is_empty")]
     pub watches: Vec<Watch>,
-    /// How long something was performed, in milliseconds, until the stretch that goes on.
+    /// For how many milliseconds something was performed, not counting the current stretch.
     #[serde(rename = "w", default, skip_serializing_if = "is_zero")]
     pub performed: i64,
-    /// What was performed before this instant, in milliseconds, is in `performed`: something that is still going on
-    /// began earlier.
+    /// Until when, in milliseconds, the time of attempts that are still active is already included
+    /// in `performed`.
     #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
     pub counted_until: Option<i64>,
-    /// The schedule tries the whole run again, so that steps without a `retry` of their own are tried once.
+    /// Whether the schedule retries the whole run, so that steps without a `retry` of their own are
+    /// attempted once.
     #[serde(rename = "o", default, skip_serializing_if = "is_zero")]
     pub tries_once: bool,
-    /// Why the occurrence starts, as its schedule decided, until the run begins: the ledger keeps the reason.
+    /// Why the schedule started the occurrence. It is kept until the run begins, for the ledger.
     #[serde(rename = "y", default, skip_serializing_if = "Option::is_none")]
     pub start_reason: Option<String>,
-    /// It is being ended.
+    /// Set while the run is being ended.
     #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<BeingEnded>,
 }
@@ -184,160 +182,143 @@ fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// Something that is going on: a step, one of its items, or what undoes it.
+/// An active part: a step, one of its items, its compensation or its reconciliation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Active {
-    /// The step's place in the definition.
+    /// The index of the step in the definition.
     #[serde(rename = "s")]
     pub step: u32,
-    /// The part of the step that is active.
     #[serde(rename = "i", default, skip_serializing_if = "Item::is_whole")]
     pub item: Item,
-    /// Attempts so far, the one that is going on included.
+    /// The number of attempts, including the current one.
     #[serde(rename = "n", default, skip_serializing_if = "is_zero")]
     pub attempt: u32,
-    /// When it could begin.
+    /// When the part became ready.
     #[serde(rename = "at", with = "ms")]
     pub enabled_at: Timestamp,
-    /// What.
     #[serde(rename = "d")]
     pub doing: Doing,
 }
 
-/// What is going on.
+/// What an active part does or waits for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Doing {
-    /// It waits for a place, or for another step of the run to end.
+    /// Waits for a free slot, or for another step of the run to end.
     #[serde(rename = "r")]
     Ready,
     /// A node performs it.
     #[serde(rename = "p")]
     Performed {
-        /// The attempt's token: a report with another one is refused.
+        /// The attempt's token. A report with another token is refused.
         #[serde(rename = "t")]
         token: u32,
-        /// Since when.
         #[serde(rename = "s", with = "ms")]
         since: Timestamp,
-        /// Who.
         #[serde(rename = "o")]
         owner: NodeId,
     },
-    /// It waits for a worker.
+    /// Waits for a worker in this queue.
     #[serde(rename = "q")]
     Queued {
-        /// Of this queue.
         #[serde(rename = "q")]
         queue: String,
     },
     /// A worker performs it.
     #[serde(rename = "w")]
     Claimed {
-        /// The attempt's token.
         #[serde(rename = "t")]
         token: u32,
-        /// Since when.
         #[serde(rename = "s", with = "ms")]
         since: Timestamp,
-        /// It is lost if it is not heard of until then.
+        /// The worker is presumed dead if it sends no heartbeat until then.
         #[serde(rename = "l", with = "ms")]
         lease_until: Timestamp,
-        /// What the worker calls itself.
+        /// The name that the worker gave itself.
         #[serde(rename = "w")]
         worker: String,
-        /// Whose it is.
         #[serde(rename = "c", default)]
         claimant: Box<Claimant>,
     },
-    /// It waits for its next attempt.
+    /// Waits for its next attempt.
     #[serde(rename = "y")]
     Retrying {
-        /// When that is.
         #[serde(rename = "a", with = "ms")]
         at: Timestamp,
     },
-    /// It waits for a time.
+    /// Waits for a time.
     #[serde(rename = "z")]
     Timer {
-        /// Since when.
         #[serde(rename = "s", with = "ms")]
         since: Timestamp,
-        /// Until when.
         #[serde(rename = "u", with = "ms")]
         until: Timestamp,
     },
-    /// A person is asked.
+    /// Waits for a person's decision.
     #[serde(rename = "h")]
     Asked {
-        /// Since when.
         #[serde(rename = "s", with = "ms")]
         since: Timestamp,
-        /// Who may decide; anyone, if empty.
+        /// Who may decide; anyone if empty.
         #[serde(rename = "w", default, skip_serializing_if = "Vec::is_empty")]
         assignees: Vec<String>,
     },
-    /// It waits for a run that it has started.
+    /// Waits for a run that it has started.
     #[serde(rename = "c")]
     Child {
-        /// The attempt's token.
         #[serde(rename = "t")]
         token: u32,
-        /// Since when.
         #[serde(rename = "s", with = "ms")]
         since: Timestamp,
-        /// Which.
         #[serde(rename = "r")]
         run: RunKey,
     },
-    /// It waits for an event.
+    /// Waits for an event.
     #[serde(rename = "v")]
     Awaiting {
-        /// Since when.
         #[serde(rename = "s", with = "ms")]
         since: Timestamp,
-        /// Until when, in milliseconds, if not for ever.
+        /// Until when, in milliseconds; `None` waits forever.
         #[serde(rename = "u", default, skip_serializing_if = "Option::is_none")]
         until: Option<i64>,
     },
-    /// It waits for its items.
+    /// Waits for its items.
     #[serde(rename = "m")]
     Items {
-        /// Since when.
         #[serde(rename = "s", with = "ms")]
         since: Timestamp,
-        /// How many there are.
         #[serde(rename = "n")]
         count: u32,
-        /// How many have begun.
+        /// How many items have begun.
         #[serde(rename = "b")]
         begun: u32,
-        /// How many have ended.
+        /// How many items have ended.
         #[serde(rename = "e")]
         ended: u32,
     },
-    /// What became of its attempt is not known, and it must not be tried twice: a person says.
+    /// The result of its attempt is unknown and it must not be repeated: a person must resolve it.
     #[serde(rename = "k")]
     Unknown {
-        /// Since when.
         #[serde(rename = "s", with = "ms")]
         since: Timestamp,
     },
 }
 
-/// Who has claimed an attempt. They show the same with everything that they say of it.
+/// The holder of a claim. A worker identifies itself with the same values in every heartbeat and
+/// report.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claimant {
-    /// What their access token is called; nothing if they claimed without one.
+    /// The name of the worker's access token; `None` if it claimed without one.
     #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The hash of the random key that the answer to their claim has.
+    /// The hash of the random key in the response to the claim.
     #[serde(rename = "k", default)]
     pub key: String,
 }
 
 impl Claimant {
-    /// Whether what `said` says of an attempt of this one counts. The key says whether it is the same claim; what was
-    /// claimed with an access token belongs to that one, whoever learns the key.
+    /// Checks that a caller may report on an attempt of this claimant. The key identifies the
+    /// claim. An attempt claimed with an access token also requires that token, even from a caller
+    /// who knows the key.
     pub fn admits(&self, said: &Claimant, token: u32) -> Result<(), Refusal> {
         if self.key != said.key {
             return Err(Refusal::OldToken { given: token });
@@ -352,7 +333,7 @@ impl Claimant {
 }
 
 impl Doing {
-    /// The token of the attempt that is going on.
+    /// The token of the current attempt.
     pub fn token(&self) -> Option<u32> {
         match self {
             Doing::Performed { token, .. }
@@ -362,7 +343,7 @@ impl Doing {
         }
     }
 
-    /// When to look at it again.
+    /// When the part must be woken.
     pub fn wake_at(&self) -> Option<Timestamp> {
         match self {
             Doing::Claimed { lease_until, .. } => Some(*lease_until),
@@ -373,7 +354,7 @@ impl Doing {
         }
     }
 
-    /// When it began, if it has.
+    /// When the part began, if it has.
     pub fn since(&self) -> Option<Timestamp> {
         match self {
             Doing::Performed { since, .. }
@@ -388,18 +369,18 @@ impl Doing {
         }
     }
 
-    /// Whether somebody performs it, who has to be told if it is to end.
+    /// Whether somebody performs it, who must be told if it should end.
     pub fn is_performed(&self) -> bool {
         matches!(self, Doing::Performed { .. } | Doing::Claimed { .. } | Doing::Child { .. })
     }
 
-    /// Whether its time counts towards the timeout of the run: what waits for a time, a person, an event, a worker or
-    /// another run does not.
+    /// Whether its time counts towards the timeout of the run. Time spent waiting for an instant, a
+    /// person, an event, a worker or another run does not count.
     pub fn counts(&self) -> bool {
         matches!(self, Doing::Performed { .. } | Doing::Claimed { .. })
     }
 
-    /// As it is shown.
+    /// The status that is shown.
     pub fn status(&self) -> StepStatus {
         match self {
             Doing::Ready | Doing::Queued { .. } => StepStatus::Ready,
@@ -412,28 +393,29 @@ impl Doing {
 /// A deadline that is being watched.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Watch {
-    /// Of which step; of the run, if left out.
+    /// The step; `None` for the deadline of the run.
     #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u32>,
-    /// From when it counts.
+    /// The instant from which the deadline counts.
     #[serde(rename = "f", with = "ms")]
     pub from: Timestamp,
-    /// When it is.
+    /// The deadline itself.
     #[serde(rename = "u", with = "ms")]
     pub due: Timestamp,
-    /// What happens then and around it, by its place in the definition; the earliest last.
+    /// Actions still to come: instants in milliseconds and indexes into the definition's actions.
+    /// The earliest is last.
     #[serde(rename = "p", default, skip_serializing_if = "Vec::is_empty")]
     pub coming: Vec<(i64, u32)>,
-    /// Whether it is over.
+    /// Whether the deadline has passed.
     #[serde(rename = "o", default, skip_serializing_if = "is_zero")]
     pub overdue: bool,
-    /// Since when its clock stands.
+    /// Since when the clock of the deadline is stopped, in milliseconds.
     #[serde(rename = "h", default, skip_serializing_if = "Option::is_none")]
     pub held_since: Option<i64>,
 }
 
 impl Watch {
-    /// When to look at it again.
+    /// When the deadline must be examined next.
     pub fn wake_at(&self) -> Option<Timestamp> {
         if self.held_since.is_some() {
             return None;
@@ -445,18 +427,18 @@ impl Watch {
 }
 
 impl Position {
-    /// The attempt with this token.
+    /// The active attempt with this token.
     pub fn with_token(&self, token: u32) -> Option<&Active> {
         self.active.iter().find(|active| active.doing.token() == Some(token))
     }
 
-    /// What is going on with this part of a step.
+    /// The active part of a step, if this part is active.
     pub fn part(&self, step: u32, item: Item) -> Option<&Active> {
         self.active.iter().find(|active| active.step == step && active.item == item)
     }
 
-    /// Where a run begins that goes on where this one failed: what was done or passed over stays so, unless it was
-    /// undone since.
+    /// The position of a new run that continues where this one failed. Completed and skipped steps
+    /// stay so, unless they were undone since.
     pub fn where_it_failed(&self, undone: &[u32]) -> Position {
         let kept = |(step, state): (u32, StepState)| match state {
             StepState::Completed if undone.contains(&step) => StepState::Pending,
@@ -469,7 +451,7 @@ impl Position {
         Position { states, routes, ..Position::default() }
     }
 
-    /// Since when something is performed, as far as it is not counted yet.
+    /// Since when something has been performed that `performed` does not include yet.
     pub fn performed_since(&self) -> Option<Timestamp> {
         let performed = self.active.iter().filter(|active| active.doing.counts());
         let since = performed.filter_map(|active| active.doing.since()).min()?;
@@ -477,13 +459,14 @@ impl Position {
         Some(counted.map_or(since, |counted| since.max(counted)))
     }
 
-    /// When so much will have been performed; never, as long as nothing is.
+    /// When the performed time will reach `timeout`; `None` while nothing is performed.
     pub fn time_limit(&self, timeout: SignedDuration) -> Option<Timestamp> {
         let left = timeout.saturating_sub(SignedDuration::from_millis(self.performed));
         self.performed_since()?.checked_add(left).ok()
     }
 
-    /// Counts what was performed from `since` until now. What goes on is counted from here.
+    /// Adds the time performed from `since` until now. Attempts that continue are counted from now
+    /// on.
     pub(super) fn count_performed(&mut self, since: Timestamp, now: Timestamp) {
         let more = now.duration_since(since).as_millis().max(0);
         self.performed = self.performed.saturating_add(i64::try_from(more).unwrap_or(i64::MAX));
@@ -491,7 +474,7 @@ impl Position {
         self.counted_until = goes_on.then(|| now.as_millisecond());
     }
 
-    /// The nodes that perform something, each once.
+    /// The nodes that perform parts of the run, each once.
     pub fn owners(&self) -> Vec<NodeId> {
         let mut owners: Vec<NodeId> = self.active.iter().filter_map(Active::owner).collect();
         owners.sort_unstable();
@@ -499,24 +482,24 @@ impl Position {
         owners
     }
 
-    /// Whether whoever performs something is to end, and is being waited for. What undoes steps afterwards is not.
+    /// Whether the run waits for active attempts to stop. Compensations that run afterwards do not
+    /// count.
     pub fn is_stopping(&self) -> bool {
         self.ending.as_ref().is_some_and(|ending| ending.until.is_some())
     }
 
-    /// Whether an attempt whose end is unknown waits for a person.
+    /// Whether an attempt with an unknown result waits for a person.
     pub fn is_unknown(&self) -> bool {
         self.active.iter().any(|active| matches!(active.doing, Doing::Unknown { .. }))
     }
 }
 
 impl Active {
-    /// Which part of the run it is.
     pub fn part(&self) -> Part {
         Part { step: self.step, item: self.item }
     }
 
-    /// The node that performs it.
+    /// The node that performs it, if a node does.
     pub fn owner(&self) -> Option<NodeId> {
         match self.doing {
             Doing::Performed { owner, .. } => Some(owner),

@@ -1,4 +1,5 @@
-//! An attempt whose outcome is not known: what finds out, if the definition has something.
+//! Attempts whose result is unknown, and the reconciliation that finds out, if the definition has
+//! one.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -9,10 +10,10 @@ use super::input::Facts;
 use super::item::Item;
 use super::position::{Active, Doing, StepState};
 
-/// Looking is tried so often when it fails in passing.
+/// How often a reconciliation is attempted when it fails with a transient error.
 const TRIES: u32 = 3;
 
-/// What was found out.
+/// The result of a reconciliation.
 #[derive(Deserialize)]
 struct Found {
     status: String,
@@ -21,7 +22,7 @@ struct Found {
 }
 
 impl<F: Facts> Decider<'_, F> {
-    /// Nobody knows whether this part had its effect.
+    /// Marks a part whose effect is unknown, and starts its reconciliation if there is one.
     pub(super) fn unknown_outcome(&mut self, at: usize, error: RunError) {
         let active = &mut self.run.position.active[at];
         let since = active.doing.since().unwrap_or(active.enabled_at);
@@ -40,7 +41,7 @@ impl<F: Facts> Decider<'_, F> {
         }
     }
 
-    /// What looks whether a step was done has an answer.
+    /// Takes the result of a reconciliation.
     pub(super) fn reconciled(&mut self, at: usize, output: &RawValue) -> Result<(), F::Error> {
         let active = self.remove(at);
         let step = active.step;
@@ -54,12 +55,12 @@ impl<F: Facts> Decider<'_, F> {
                 self.succeeded(unknown, result.unwrap_or_else(|| RawValue::NULL.to_owned()))
             }
             Some("did_not_happen") => self.did_not_happen(unknown),
-            // A person says.
+            // The reconciliation could not tell, so a person must resolve the step.
             _ => Ok(()),
         }
     }
 
-    /// It is certain that nothing was done.
+    /// Fails a part that certainly had no effect, so that it can be retried.
     pub(super) fn did_not_happen(&mut self, at: usize) -> Result<(), F::Error> {
         self.run.error = None;
         let step = self.run.position.active[at].step;
@@ -68,7 +69,7 @@ impl<F: Facts> Decider<'_, F> {
         self.failed(at, error, true, None)
     }
 
-    /// What looks whether a step was done has failed: it looks again, or a person says.
+    /// Handles a failed reconciliation: it is retried, or a person must resolve the step.
     pub(super) fn not_reconciled(&mut self, at: usize, error: RunError, retryable: bool) {
         let attempt = self.run.position.active[at].attempt;
         if retryable && attempt < TRIES {
@@ -79,14 +80,14 @@ impl<F: Facts> Decider<'_, F> {
         self.record(&active, super::StepStatus::Failed, None, Some(error));
     }
 
-    /// A person has said what became of the step: nobody looks any more.
+    /// Abandons the reconciliation after a person has resolved the step.
     pub(super) fn stop_looking(&mut self, step: u32) {
         if let Some(at) = self.place_of_part(step, Item::Reconciling) {
             self.abandon(at, super::StepStatus::Cancelled, None);
         }
     }
 
-    /// The run goes on without what is not known to have been done.
+    /// Continues the run without a step whose result is unknown.
     pub(super) fn skip_unknown(&mut self, at: usize) {
         let active = self.remove(at);
         let message = "a person says to go on without it";

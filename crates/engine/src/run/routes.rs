@@ -48,7 +48,7 @@ impl<F: Facts> Decider<'_, F> {
         self.succeeded(at, output)
     }
 
-    /// Whether `gateway` could have led to `target`, and has not.
+    /// Whether `gateway` has a route to `target` that it did not take.
     pub(super) fn is_route_not_taken(&self, gateway: u32, target: u32) -> bool {
         let Some(Action::Gateway(routes)) = self.step(gateway).map(|step| &step.action) else {
             return false;

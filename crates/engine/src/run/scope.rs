@@ -1,4 +1,4 @@
-//! What expressions see of a run.
+//! The values that expressions see of a run.
 
 use language::definition::{Action, Definition};
 use language::expression::{self, ExpressionError, Scope};
@@ -15,7 +15,8 @@ use super::{Run, RunError, StepRecord};
 use crate::ids::RunId;
 
 impl<F: Facts> Decider<'_, F> {
-    /// Whether a step's condition holds; one that cannot be told is an error of the step.
+    /// Whether a step's condition holds. A condition that cannot be evaluated is an error of the
+    /// step.
     pub(super) fn condition_holds(
         &mut self,
         step: u32,
@@ -30,7 +31,7 @@ impl<F: Facts> Decider<'_, F> {
         }
     }
 
-    /// Evaluates something of a step. What goes wrong is an error of the step.
+    /// Evaluates an expression of a step. An evaluation error is an error of the step.
     pub(super) fn with_scope<T>(
         &mut self,
         step: u32,
@@ -48,7 +49,7 @@ impl<F: Facts> Decider<'_, F> {
         Ok(evaluated.map_err(|error| self.error(step, "expression", error.to_string())))
     }
 
-    /// What the run gives, if the definition says so.
+    /// The output of the run, if the definition declares one.
     pub(super) fn outputs(&mut self) -> Result<Result<Option<Box<RawValue>>, RunError>, F::Error> {
         let definition = self.definition;
         if definition.outputs.is_empty() {
@@ -78,7 +79,7 @@ impl<F: Facts> Decider<'_, F> {
         Ok(build(self.run, self.definition, &records))
     }
 
-    /// What became of a step, as of now.
+    /// The record of a step, including one that this decision has added.
     pub(super) fn known_record(&mut self, step: u32) -> Result<Option<StepRecord>, F::Error> {
         let is_it = |record: &&StepRecord| record.step == step && record.item == Item::Whole;
         match self.decision.records.iter().rev().find(is_it) {
@@ -88,19 +89,20 @@ impl<F: Facts> Decider<'_, F> {
     }
 }
 
-/// What the items of a `for_each` see, and the items: worked out once for all that begin in a turn.
+/// The scope and the items of a `for_each` step, computed once for all items that begin in a turn.
 #[derive(Debug)]
 pub struct ItemScope {
     run: RunId,
     step: u32,
-    /// What it was made from, besides the run's input: as this changes, so does the scope.
+    /// The values that the scope was built from, besides the run's input. If they change, it is
+    /// rebuilt.
     made_from: Vec<(u32, StepState, Option<Box<str>>)>,
     scope: Scope,
     items: Vec<Value>,
 }
 
-/// What the templates of a part are filled in with, if it has any. What was worked out for an item is kept in
-/// `known` for the next one.
+/// The scope for the templates of a part, if it has any. The scope of an item is kept in `known`
+/// for the next item.
 pub fn scope_of_part<F: Facts>(
     run: &Run,
     definition: &Definition,

@@ -1,4 +1,4 @@
-//! How parts end: well, not well, or passed over.
+//! How parts end: completed, failed, skipped or abandoned.
 
 use jiff::SignedDuration;
 use language::definition::{Action, OnError, StepRetry};
@@ -12,13 +12,13 @@ use super::position::{Active, Doing, StepState};
 use super::{AttemptRecord, Ending, Refusal, RunError, StepRecord, StepStatus};
 
 impl<F: Facts> Decider<'_, F> {
-    /// A part is done. What it says is cut if it is too much to keep.
+    /// Completes a part. An output that exceeds the size limit is cut.
     pub(super) fn succeeded(&mut self, at: usize, output: Box<RawValue>) -> Result<(), F::Error> {
         let (output, said) = fitted(output);
         self.completed(at, output, said)
     }
 
-    /// A part is done, with an output that fits, and what is to be said of it.
+    /// Completes a part whose output fits, with a message about it if it was cut.
     pub(super) fn completed(
         &mut self,
         at: usize,
@@ -51,7 +51,7 @@ impl<F: Facts> Decider<'_, F> {
         self.set_state(step, StepState::Completed);
     }
 
-    /// A part has failed: it is tried again, or what the definition says happens.
+    /// Handles a failed part: it is retried, or the definition's `on_error` applies.
     pub(super) fn failed(
         &mut self,
         at: usize,
@@ -80,7 +80,7 @@ impl<F: Facts> Decider<'_, F> {
         }
     }
 
-    /// A part has failed in passing.
+    /// Schedules the next attempt of a part that has failed.
     pub(super) fn try_again(
         &mut self,
         at: usize,
@@ -95,7 +95,7 @@ impl<F: Facts> Decider<'_, F> {
         self.run.position.active[at].doing = Doing::Retrying { at: again };
     }
 
-    /// Another attempt follows the one that has just ended.
+    /// Records an attempt that has ended and will be followed by another one.
     pub(super) fn is_followed(&mut self, tried: &Active, status: StepStatus, error: RunError) {
         self.decision.earlier.push(AttemptRecord {
             step: tried.step,
@@ -150,7 +150,7 @@ impl<F: Facts> Decider<'_, F> {
         Ok(())
     }
 
-    /// A step does not run.
+    /// Skips a step that does not run.
     pub(super) fn pass_over(&mut self, step: u32, state: StepState, reason: String) {
         self.decision.records.push(StepRecord {
             step,
@@ -167,7 +167,7 @@ impl<F: Facts> Decider<'_, F> {
         self.set_state(step, state);
     }
 
-    /// Takes a part out of what is going on.
+    /// Removes an active part, and withdraws it from its queue, approval or event subscription.
     pub(super) fn remove(&mut self, at: usize) -> Active {
         let active = self.run.position.active.remove(at);
         let part = active.part();
@@ -180,7 +180,7 @@ impl<F: Facts> Decider<'_, F> {
         active
     }
 
-    /// Nobody is asked any more. What was to be asked only now, is not.
+    /// Withdraws an approval. One that this same decision would request is not requested.
     fn withdraw(&mut self, step: u32) {
         let asked = &mut self.decision.approvals;
         match asked.iter().position(|approval| approval.step == step) {
@@ -189,13 +189,13 @@ impl<F: Facts> Decider<'_, F> {
         }
     }
 
-    /// Takes a part out of what is going on; whoever performs it is told, and not waited for.
+    /// Abandons an active part: whoever performs it is told to stop, and not waited for.
     pub(super) fn abandon(&mut self, at: usize, status: StepStatus, error: Option<RunError>) {
         let active = self.give_up(at);
         self.record(&active, status, None, error);
     }
 
-    /// The same, without a record of it.
+    /// Like [`Self::abandon`], without a record of the part.
     pub(super) fn give_up(&mut self, at: usize) -> Active {
         let active = self.remove(at);
         match &active.doing {
@@ -245,8 +245,7 @@ impl<F: Facts> Decider<'_, F> {
         });
     }
 
-    /// The run that a step has started has ended.
-    /// The run was created, and nobody waits for its end.
+    /// Completes a step whose child run was created and that does not wait for its end.
     pub(super) fn child_started(&mut self, token: u32, output: Box<RawValue>) -> Taken<F::Error> {
         let Some(at) = self.place_of(token) else {
             return Ok(Err(Refusal::OldToken { given: token }));
@@ -260,7 +259,7 @@ impl<F: Facts> Decider<'_, F> {
         Ok(Ok(()))
     }
 
-    /// No run was created: trying again does not help.
+    /// Fails a step whose child run was refused. It is not retried, since that would not help.
     pub(super) fn child_refused(&mut self, token: u32, message: &str) -> Taken<F::Error> {
         let Some(at) = self.place_of(token) else {
             return Ok(Err(Refusal::OldToken { given: token }));
@@ -320,7 +319,7 @@ impl<F: Facts> Decider<'_, F> {
         Ok(Ok(()))
     }
 
-    /// A person has decided.
+    /// Takes a person's decision about an approval.
     pub(super) fn decided(
         &mut self,
         step: u32,

@@ -1,4 +1,4 @@
-//! What a part does when it begins, by its type.
+//! What a part does when it begins, by the type of its action.
 
 use language::definition::handlers::MUTATE;
 use language::definition::{Action, Definition, HumanApproval, SubProcess};
@@ -16,7 +16,7 @@ impl<F: Facts> Decider<'_, F> {
         Part { step: active.step, item: active.item }
     }
 
-    /// Begins what is ready. Whatever it needs is there.
+    /// Begins a ready part for which [`Self::can_start`] holds.
     pub(super) fn start(&mut self, at: usize) -> Result<(), F::Error> {
         let Part { step, item } = self.part(at);
         let definition = self.definition;
@@ -52,7 +52,8 @@ impl<F: Facts> Decider<'_, F> {
         }
     }
 
-    /// What the phase before asks for is done by a node, or by a worker.
+    /// Hands the mutation that the mutate phase asks for to a node, or to a worker if it names a
+    /// queue.
     fn start_mutation(&mut self, at: usize) -> Result<(), F::Error> {
         #[derive(serde::Deserialize)]
         struct Asked {
@@ -147,7 +148,7 @@ impl<F: Facts> Decider<'_, F> {
     }
 }
 
-/// What a part does.
+/// The action of a part.
 pub fn action_of(definition: &Definition, part: Part) -> Option<&Action> {
     let step = definition.steps.get(part.step as usize)?;
     match (part.item, &step.action) {

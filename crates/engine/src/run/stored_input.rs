@@ -1,4 +1,4 @@
-//! The input of a run as it is stored: its payload, and how the run came to be.
+//! The stored input of a run: its payload, and where the run came from.
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::Run;
 
-/// What is read back from a run's input. What the run was not told is empty.
+/// The fields read from a run's input. Absent ones are empty.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct StoredInput<'r> {
@@ -25,19 +25,19 @@ pub(crate) struct StoredInput<'r> {
 }
 
 impl<'r> StoredInput<'r> {
-    /// Of this run. Whatever this version does not know is left out.
+    /// Reads the input of this run. Fields that this version does not know are ignored.
     pub(crate) fn of(run: &'r Run) -> StoredInput<'r> {
         serde_json::from_str(run.input.get()).unwrap_or_default()
     }
 
-    /// What the run works on: `input` in expressions and scripts.
+    /// The run's payload: `input` in expressions and scripts.
     pub(crate) fn payload(&self) -> &'r RawValue {
         self.payload.unwrap_or(RawValue::NULL)
     }
 
-    /// What the run knows of itself: `run` in expressions and scripts.
+    /// The run's metadata: `run` in expressions and scripts.
     pub(super) fn shown(&self, run: &Run) -> Value {
-        // A run that tries another one again has that one's input, and no times of its own.
+        // A run that retries another one has that run's input and no times of its own.
         let time = |own: Option<Timestamp>, stored: &Option<String>| {
             own.map(|at| at.to_string()).or_else(|| stored.clone())
         };

@@ -1,4 +1,4 @@
-//! What waits: timers, attempts to come, and workers that may have gone.
+//! Waiting parts: timers, retries, and attempts of workers that may be dead.
 
 use jiff::{SignedDuration, Timestamp};
 use language::definition::Timer;
@@ -59,7 +59,7 @@ impl<F: Facts> Decider<'_, F> {
         self.succeeded(at, raw(&output))
     }
 
-    /// Everything whose time has come.
+    /// Handles every part whose wakeup is due.
     pub(super) fn wake_parts(&mut self) -> Result<(), F::Error> {
         let mut at = 0;
         while at < self.run.position.active.len() {
@@ -76,20 +76,21 @@ impl<F: Facts> Decider<'_, F> {
                 Doing::Claimed { since, .. } => self.silent(at, since)?,
                 _ => {}
             }
-            // Something may have ended, and taken others along.
+            // A part may have ended and removed others with it.
             at = if self.run.position.active.len() < before { 0 } else { at + 1 };
         }
         Ok(())
     }
 
-    /// Nothing was heard of a worker for too long, or its time is over.
+    /// Handles a worker whose lease has expired or whose attempt has exceeded its timeout.
     fn silent(&mut self, at: usize, since: Timestamp) -> Result<(), F::Error> {
         let part = self.part(at);
         let limit = self.timeout_of(part);
-        // Whoever is to end anyway is not tried again.
+        // The timeout does not apply to an attempt that was told to stop.
         let limit = limit.filter(|_| !self.is_stopping());
         let is_over = |limit| since.checked_add(limit).is_ok_and(|end| end <= self.now);
-        // What the worker has done is not known: no reason to do it twice, nor to fail a run that is told to end.
+        // The result of the worker's attempt is unknown. It counts as a timeout only if the step
+        // may be repeated and the run is not being stopped.
         let is_repeated = !self.is_stopping() && self.may_be_repeated(part);
         if let Some(limit) = limit.filter(|limit| is_repeated && is_over(*limit)) {
             let took = calendar::format_duration(limit);
@@ -108,7 +109,7 @@ impl<F: Facts> Decider<'_, F> {
         }
     }
 
-    /// A worker takes what is queued.
+    /// Gives a queued part to a worker.
     pub(super) fn claim(
         &mut self,
         part: Part,
@@ -134,8 +135,9 @@ impl<F: Facts> Decider<'_, F> {
         Ok(())
     }
 
-    /// The claim's answer reached nobody, so nothing was done: the attempt does not count, and the part is queued
-    /// again. A run that is being ended does not wait for it.
+    /// Returns a claimed part to its queue, since the response to the claim reached nobody and
+    /// nothing was done. The attempt does not count. A run that is being stopped does not wait for
+    /// it.
     pub(super) fn return_claim(&mut self, token: u32) -> Result<(), Refusal> {
         let old = Refusal::OldToken { given: token };
         let Some(at) = self.place_of(token) else { return Err(old) };
@@ -158,7 +160,7 @@ impl<F: Facts> Decider<'_, F> {
         limit.map_or(lease, |limit| limit.min(lease))
     }
 
-    /// A worker is still at it.
+    /// Extends the lease of a worker.
     pub(super) fn heartbeat(
         &mut self,
         token: u32,

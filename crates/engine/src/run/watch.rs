@@ -1,4 +1,4 @@
-//! Deadlines: which instants belong to one, and what happens when they come.
+//! Deadlines: the instants of their actions, and what happens at each of them.
 
 use jiff::Timestamp;
 use jiff::civil::Time;
@@ -12,7 +12,8 @@ use super::moments::Moments;
 use super::position::{StepState, Watch};
 use super::{Ending, Run, StepStatus};
 
-/// A run's own deadline begins to count when it could begin: with its creation.
+/// Starts the deadline of a run that counts from the time at which the run could begin: its
+/// creation.
 pub fn watch_new_run(run: &mut Run, definition: &Definition, rules: &Rules) {
     if let Some(deadline) = &definition.deadline
         && deadline.from == From::Enabled
@@ -22,8 +23,8 @@ pub fn watch_new_run(run: &mut Run, definition: &Definition, rules: &Rules) {
     }
 }
 
-/// The instants of a deadline that counts from `from`. One that cannot be told (a calendar that is gone) is not
-/// watched: publishing has checked it, and work is not stopped by it.
+/// The instants of a deadline that counts from `from`. A deadline that cannot be computed, because
+/// its calendar is gone, is not watched: publishing has checked it, and it must not stop the work.
 fn watch(
     definition: &Definition,
     rules: &Rules,
@@ -91,13 +92,13 @@ impl<F: Facts> Decider<'_, F> {
         self.run.position.watches.extend(watch);
     }
 
-    /// The step has ended: nothing more comes of its deadline.
+    /// Stops watching the deadline of a step that has ended.
     pub(super) fn unwatch(&mut self, step: u32) {
         self.run.position.watches.retain(|watch| watch.step != Some(step));
     }
 
-    /// The clock of a deadline that says so stands while the run waits for a person to say what became of
-    /// something, or its workflow is paused, and goes on after it with as much time as was left.
+    /// Stops the clocks of pausable deadlines while the run waits for a person to resolve a step or
+    /// its workflow is paused. Afterwards they continue with as much time as was left.
     pub(super) fn hold_or_release(&mut self, is_held: bool) {
         let (definition, rules, now) = (self.definition, self.rules, self.now);
         for watch in &mut self.run.position.watches {
@@ -132,7 +133,7 @@ impl<F: Facts> Decider<'_, F> {
         watches.any(|watch| watch.wake_at().is_some_and(|at| at <= self.now))
     }
 
-    /// Everything whose instant has come happens, the earliest first.
+    /// Carries out every deadline action that is due, earliest first.
     pub(super) fn look_at_watches(&mut self) -> Result<(), F::Error> {
         let now = self.now.as_millisecond();
         loop {
@@ -149,7 +150,7 @@ impl<F: Facts> Decider<'_, F> {
         }
     }
 
-    /// The next instant of this deadline has come.
+    /// Carries out the next instant of this deadline.
     fn happens(&mut self, at: usize) -> Result<(), F::Error> {
         let watch = &mut self.run.position.watches[at];
         let (step, due) = (watch.step, watch.due);
@@ -157,7 +158,7 @@ impl<F: Facts> Decider<'_, F> {
         let is_due_first = next.is_none_or(|(at, _)| at >= due.as_millisecond());
         if !watch.overdue && is_due_first && due <= self.now {
             watch.overdue = true;
-            // A run is late if one of its steps is.
+            // A run is overdue if one of its steps is.
             self.run.overdue = true;
             return Ok(());
         }
@@ -172,7 +173,7 @@ impl<F: Facts> Decider<'_, F> {
         }
     }
 
-    /// What the deadline says becomes of work that is late.
+    /// Ends a run or step that is late, as the deadline says.
     fn end_late(&mut self, step: Option<u32>, end: DeadlineEnd) -> Result<(), F::Error> {
         let message = "it was not done in the time it was promised";
         let late = match step {

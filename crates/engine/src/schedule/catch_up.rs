@@ -1,4 +1,4 @@
-//! Several occurrences are due at once: after downtime, or because the node was busy.
+//! Decides several occurrences that are due at once: after downtime, or because the node was busy.
 
 use calendar::{CatchUp, CaughtUp, Count, MOST_CAUGHT_UP, Policy};
 use jiff::{SignedDuration, Timestamp};
@@ -9,17 +9,19 @@ use super::upcoming::{Due, just_before};
 use super::{Decider, Numbered, Queued};
 use crate::ledger::{Entry, Outcome};
 
-/// Up to so many missed occurrences get a ledger row each; more share one.
+/// Up to this many missed occurrences get a ledger row each. More share one row.
 const ROWS: usize = 100;
-/// Up to so many due occurrences are looked at one by one; of more, only the latest.
+/// Up to this many due occurrences are decided one by one. Of more, only the latest are.
 const LISTED: usize = 1_000;
-/// Those that were moved by hand cannot be counted by the rule, so more are looked at.
+/// The rule cannot count occurrences that were moved by hand, so more are listed if there are
+/// overrides.
 const LISTED_WITH_OVERRIDES: usize = 100_000;
 
-/// Said of those that were merged into the latest one, until that is known not to run.
+/// The reason recorded for occurrences that were merged into the latest one, until it is known not
+/// to run.
 const STANDS_FOR_IT: &str = "the latest one stands for it";
 
-/// The first and the last of several.
+/// The first and the last of several occurrences.
 type Ends = Option<(Due, Due)>;
 
 impl Decider<'_, '_> {
@@ -36,7 +38,7 @@ impl Decider<'_, '_> {
         }
     }
 
-    /// Why one that is inside the window does not run.
+    /// Why an occurrence inside the window does not run.
     fn coalesced_reason(&self) -> String {
         let CatchUp { policy, limit, .. } = self.situation.plan.catch_up;
         match policy {
@@ -51,7 +53,7 @@ impl Decider<'_, '_> {
         }
     }
 
-    /// Several are due at once: the catch-up policy says which of them run.
+    /// Decides several due occurrences. The catch-up policy says which of them run.
     pub(super) fn several_due(&mut self) {
         let is_counted = self.situation.overrides.is_empty();
         let limit = if is_counted { LISTED + 1 } else { LISTED_WITH_OVERRIDES };
@@ -71,8 +73,9 @@ impl Decider<'_, '_> {
         }
     }
 
-    /// Decides over several due occurrences. The catch-up policy decides over occurrences that were due while no node was
-    /// running. Later occurrences are only late: each of them runs, and the latest one stands for the missed ones.
+    /// Decides listed due occurrences. The catch-up policy applies to those that were due while no
+    /// node was running. Later ones are only late: each of them runs, and the latest one stands for
+    /// the missed ones.
     fn listed_due(&mut self, listed: &[Due]) {
         let since = self.driven_since();
         let was_idle = self.is_idle();
@@ -89,7 +92,7 @@ impl Decider<'_, '_> {
         }
     }
 
-    /// From when on a node has driven this schedule as it is now declared.
+    /// Since when a node has driven this schedule with its present declaration.
     fn driven_since(&self) -> Timestamp {
         let schedule = &self.schedule;
         let computed_again = schedule.progress.recomputed_at.unwrap_or(schedule.updated_at);
@@ -101,8 +104,8 @@ impl Decider<'_, '_> {
         progress.active.is_empty() && progress.queued.is_empty()
     }
 
-    /// The catch-up policy decides over occurrences that were missed. Returns how many of them the latest of those that
-    /// are only late has to stand for.
+    /// Applies the catch-up policy to missed occurrences. Returns how many of them the latest of
+    /// the late occurrences must stand for.
     fn missed_due(&mut self, listed: &[Due], has_later: bool) -> u64 {
         let (missed, coalesced) = self.split(listed, has_later);
         let (rest, runs) = listed.split_at(missed + coalesced);
@@ -135,8 +138,9 @@ impl Decider<'_, '_> {
         0
     }
 
-    /// An occurrence that comes late together with others. If nothing was in their way when the first of them was due,
-    /// none is refused because of another one: they run one after the other, or side by side where that is allowed.
+    /// Offers an occurrence that comes late together with others. If the schedule was idle when the
+    /// first of them was due, none is refused because of another: they run one after the other, or
+    /// concurrently where the overlap policy allows it.
     fn offer_late(&mut self, occurrence: Numbered, was_idle: bool) {
         let is_first = self.is_idle();
         let has_room = self.schedule.progress.queued.len() < LARGEST_QUEUE as usize;
@@ -150,8 +154,9 @@ impl Decider<'_, '_> {
         }
     }
 
-    /// How many of the first are missed, and how many of the next are coalesced; the rest runs. If there are later ones
-    /// that are only late, one of those is the latest, and no missed one runs in its stead.
+    /// How many of the first occurrences are missed, and how many of the next are coalesced; the
+    /// rest runs. If there are later occurrences that are only late, one of those is the latest,
+    /// and no missed one runs in its place.
     fn split(&self, listed: &[Due], has_later: bool) -> (usize, usize) {
         let CatchUp { policy, window, limit, .. } = self.situation.plan.catch_up;
         let awake = self.situation.moment.awake_since;
@@ -172,7 +177,8 @@ impl Decider<'_, '_> {
         }
     }
 
-    /// More than are looked at one by one: they are counted, and the latest are found from behind.
+    /// Handles more due occurrences than are decided one by one: counts them, and finds the latest
+    /// by searching backwards.
     fn too_many_due(&mut self) {
         let (mark, now) = (self.schedule.progress.mark, self.now());
         let plan = self.situation.plan;
@@ -182,7 +188,7 @@ impl Decider<'_, '_> {
         let (missed, coalesced) = self.ends(&caught_up, first, last);
         self.record_many(missed, caught_up.missed, Outcome::Missed);
         self.record_many(coalesced, caught_up.coalesced, Outcome::Coalesced);
-        // The days off among so many are not told one by one.
+        // The days off among so many occurrences get no rows of their own.
         if let Some(before) = caught_up.run.first().map(|run| just_before(run.effective)) {
             self.schedule.progress.mark = self.schedule.progress.mark.max(before);
         }
@@ -194,7 +200,7 @@ impl Decider<'_, '_> {
         }
     }
 
-    /// The first and the last of those that are missed, and of those that are coalesced.
+    /// The first and last missed occurrence, and the first and last coalesced one.
     fn ends(&self, caught_up: &CaughtUp, first: Option<Due>, last: Option<Due>) -> (Ends, Ends) {
         let CatchUp { policy, window, .. } = self.situation.plan.catch_up;
         let timing = &self.situation.plan.timing;
@@ -217,7 +223,7 @@ impl Decider<'_, '_> {
         (first.zip(last_missed), first_coalesced.zip(last_coalesced))
     }
 
-    /// One row for many.
+    /// Writes one ledger row for many occurrences.
     fn record_many(&mut self, ends: Option<(Due, Due)>, count: Count, outcome: Outcome) {
         let Some((first, last)) = ends.filter(|_| count.counted > 0) else { return };
         let n = self.schedule.progress.n;
@@ -241,7 +247,7 @@ impl Decider<'_, '_> {
         });
     }
 
-    /// The occurrences that run although others were due after them, oldest first.
+    /// Runs occurrences although later ones were due too, oldest first.
     fn catch_up(&mut self, runs: &[Due], merged: u64) {
         if let [only] = runs {
             let occurrence = self.number_with_days_off(*only, merged);
@@ -259,8 +265,8 @@ impl Decider<'_, '_> {
         }
     }
 
-    /// The one that was to stand for others may not run either: then their reasons say so. It was the last to get a
-    /// number.
+    /// Corrects the reasons of coalesced occurrences if the one that was to stand for them does not
+    /// run either. That one has the last number.
     fn correct_coalesced(&mut self) {
         let latest = self.schedule.progress.n.saturating_sub(1);
         let decided = self.decision.ledger.iter().rev().find(|entry| entry.n == latest);
@@ -278,7 +284,7 @@ impl Decider<'_, '_> {
         }
     }
 
-    /// Puts an occurrence behind the others, not to start before the pace allows.
+    /// Appends an occurrence to the queue. It does not start before the pace allows.
     pub(super) fn enqueue_paced(
         &mut self,
         occurrence: Numbered,

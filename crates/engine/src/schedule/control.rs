@@ -9,8 +9,8 @@ use super::refusal::Refusal;
 use super::upcoming::{Due, just_before, overdue_once};
 use super::{Active, Decider, Numbered, Schedule, Start, Status};
 
-/// Runs by hand of one schedule that have not ended: each is noted in the row of the schedule, which is written as a
-/// whole whenever something of it begins or ends.
+/// The maximum number of active runs of one schedule that were started by hand. Each is stored in
+/// the schedule's row, which is rewritten whenever one begins or ends.
 pub(super) const MOST_BY_HAND: usize = 1_000;
 
 impl Decider<'_, '_> {
@@ -45,7 +45,7 @@ impl Decider<'_, '_> {
         if self.upcoming().after(after).is_none() {
             return Err(Refusal::NoNextTime);
         }
-        // A new life has all its repeats before it.
+        // A revived schedule has all its repeats available again.
         let is_used_up =
             self.schedule.status == Status::Done || self.schedule.has_reached_its_limit();
         self.bring_to_life(is_used_up);
@@ -53,7 +53,7 @@ impl Decider<'_, '_> {
         Ok(())
     }
 
-    /// Active again, without the errors of before.
+    /// Makes the schedule active again and clears its earlier errors.
     fn bring_to_life(&mut self, counts_anew: bool) {
         self.set_status(Status::Active);
         let progress = &mut self.schedule.progress;
@@ -64,7 +64,8 @@ impl Decider<'_, '_> {
         }
     }
 
-    /// From now on: an interval counts from here, other rules go on with their next time.
+    /// Continues from now on: an interval counts from now, other rules continue with their next
+    /// time.
     fn begin_again(&mut self) {
         let now = self.now();
         let progress = &mut self.schedule.progress;
@@ -73,7 +74,7 @@ impl Decider<'_, '_> {
         self.schedule.progress.next = self.next_after(self.schedule.progress.mark);
     }
 
-    /// The next time after the instant, if the repeat limit allows one.
+    /// The next occurrence after the instant, if the repeat limit allows one.
     fn next_after(&self, after: Timestamp) -> Option<Due> {
         self.schedule.next_after(self.situation.plan, self.situation.overrides, after)
     }
@@ -91,7 +92,7 @@ impl Decider<'_, '_> {
         }
         if (moved || limit_changed) && self.schedule.status == Status::Active {
             self.schedule.progress.next = match self.schedule.progress.next {
-                // An interval from completion that counts already goes on as it was.
+                // An interval from completion that is already counting stays as it is.
                 Some(next) if self.follows_completion() && !moved => {
                     Some(next).filter(|_| !self.schedule.has_reached_its_limit())
                 }
@@ -108,8 +109,9 @@ impl Decider<'_, '_> {
         }
     }
 
-    /// A change that gives a schedule a future again brings it back to life: another rule or other bounds with a
-    /// time to come, or a higher repeat limit. Any other change leaves it done or dead.
+    /// Makes a done or dead schedule active again if the edit gives it a future: another rule or
+    /// other bounds with a time to come, or a higher repeat limit. After any other edit it stays
+    /// done or dead.
     fn renew(&mut self, before: &Declared) {
         let declared = &self.schedule.declared;
         let moved = declared.timing != before.timing;
@@ -121,7 +123,8 @@ impl Decider<'_, '_> {
         if !moved && !raised {
             return;
         }
-        // Another rule has all its repeats before it. Other bounds of the same rule do not give new ones.
+        // A new rule has all its repeats available. New bounds of the same rule give no new
+        // repeats.
         let is_used_up = self.schedule.has_reached_its_limit();
         let counts_anew = is_used_up && !same_rule(&declared.timing, &before.timing);
         if is_used_up && !counts_anew {
@@ -137,7 +140,7 @@ impl Decider<'_, '_> {
         self.schedule.progress.renewed_at = Some(self.now());
     }
 
-    /// A time that is due once and already past is due now.
+    /// A rule with a single time that has already passed is due now.
     fn overdue(&mut self) -> Option<Due> {
         let is_over = self.schedule.has_reached_its_limit();
         let due = overdue_once(self.situation.plan).filter(|_| !is_over)?;
@@ -145,7 +148,7 @@ impl Decider<'_, '_> {
         Some(due)
     }
 
-    /// The rule is the same, but what it means has changed.
+    /// Recomputes the next time after calendars or zones have changed.
     pub(super) fn recompute(&mut self) {
         let counts = self.follows_completion();
         if self.schedule.status == Status::Active && !counts {
@@ -158,8 +161,8 @@ impl Decider<'_, '_> {
         }
     }
 
-    /// A run by hand is no occurrence: it runs beside what is active, whatever waits or is to be tried again stays
-    /// as it is, and it does so in every status.
+    /// Starts a run by hand, which is no occurrence. It runs beside active runs and in every
+    /// status, and does not affect queued occurrences or retries.
     pub(super) fn start_by_hand(&mut self, if_busy: IfBusy) -> Result<(), Refusal> {
         let active = &self.schedule.progress.active;
         let may_refuse =
@@ -198,14 +201,16 @@ impl Decider<'_, '_> {
             self.enqueue_paced(occurrence, place, pace);
         }
         self.start_queued();
-        // While the workflow is paused, what waited was given up: it may have been the last.
+        // While the workflow is paused, queued occurrences are dropped. One of them may have been
+        // the last.
         self.finish_if_exhausted();
         Ok(())
     }
 }
 
 impl Schedule {
-    /// Where intervals begin once this is declared: another rule begins now, other bounds do not move its times.
+    /// The instant from which intervals count after this declaration. A new rule counts from now;
+    /// new bounds of the same rule do not move its times.
     pub fn anchor_after_edit(&self, declared: &Declared, now: Timestamp) -> Timestamp {
         match same_rule(&declared.timing, &self.declared.timing) {
             true => self.progress.anchor,
@@ -214,7 +219,7 @@ impl Schedule {
     }
 }
 
-/// Whether two timings have the same rule, whatever bounds or moves it.
+/// Whether two timings have the same rule, regardless of bounds and adjustments.
 fn same_rule(one: &TimingSpec, other: &TimingSpec) -> bool {
     let rule = |timing: &TimingSpec| TimingSpec {
         timezone: None,
@@ -229,14 +234,14 @@ fn same_rule(one: &TimingSpec, other: &TimingSpec) -> bool {
     rule(one) == rule(other)
 }
 
-/// The occurrences in the range, both ends included.
+/// The occurrences in the range, including both ends.
 pub fn backfilled(
     plan: &Plan,
     from: Timestamp,
     to: Timestamp,
     limit: u32,
 ) -> Result<Vec<Due>, Refusal> {
-    // What counts from the end of a run has no times but the next.
+    // A rule that counts from the end of a run has no times other than the next one.
     if matches!(plan.timing.rule(), Rule::AfterCompletion(_)) {
         return Err(Refusal::NothingThere);
     }

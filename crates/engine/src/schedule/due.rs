@@ -1,4 +1,4 @@
-//! The wakeup of a schedule has come: what is due in (mark, now], and what becomes of it.
+//! Handles the wakeup of a schedule: decides every occurrence due in (mark, now].
 
 use calendar::{CatchUp, Fate, Policy, Roll, Rule};
 use jiff::SignedDuration;
@@ -10,7 +10,7 @@ use crate::ids::RunKey;
 use crate::ledger::{Entry, Outcome};
 use crate::moment::whole_millisecond;
 
-/// Days off in a row that are recorded one by one.
+/// The maximum number of consecutive days off that are recorded one by one.
 const DAYS_OFF: usize = 32;
 
 impl<'b> Decider<'_, 'b> {
@@ -24,7 +24,7 @@ impl<'b> Decider<'_, 'b> {
         self.finish_if_exhausted();
     }
 
-    /// Starts the retries whose time has come.
+    /// Starts the retries that are due.
     fn retry_due(&mut self) {
         let now = self.now();
         let active = std::mem::take(&mut self.schedule.progress.active);
@@ -55,7 +55,7 @@ impl<'b> Decider<'_, 'b> {
         }
     }
 
-    /// What comes after this one; nothing if its end is what the next one counts from.
+    /// The occurrence after this one. `None` if the next one counts from the end of this one's run.
     pub(super) fn following(&self, due: Due) -> Option<Due> {
         match self.situation.plan.timing.rule() {
             Rule::AfterCompletion(_) => None,
@@ -67,7 +67,8 @@ impl<'b> Decider<'_, 'b> {
         self.schedule.follows_completion(self.situation.plan)
     }
 
-    /// Nothing starts while the workflow is paused: what waits is given up, as by a pause.
+    /// Drops queued occurrences and retries while the workflow is paused, as a pause of the
+    /// schedule does.
     fn give_up_if_held(&mut self) {
         if let Some(reason) = self.situation.hold {
             self.drop_waiting(reason);
@@ -90,26 +91,26 @@ impl<'b> Decider<'_, 'b> {
         self.record_landing_with(due);
     }
 
-    /// Whether it was due while nobody was awake.
+    /// Whether the occurrence was due while no node was running.
     fn was_missed(&self, due: Due) -> bool {
         due.effective < self.situation.moment.awake_since
     }
 
-    /// Whether the catch-up policy makes up for a single missed occurrence.
+    /// Whether the catch-up policy runs a single missed occurrence.
     fn is_caught_up(&self, due: Due) -> bool {
         let CatchUp { policy, window, .. } = self.situation.plan.catch_up;
         let inside = |window: SignedDuration| self.now().duration_since(due.effective) <= window;
         policy != Policy::None && window.is_none_or(inside)
     }
 
-    /// Days off before it get their numbers first.
+    /// Numbers the occurrence after the days off before it.
     pub(super) fn number_with_days_off(&mut self, due: Due, merged: u64) -> Numbered {
         self.record_days_off(due);
         self.pass(due);
         self.number(due, merged)
     }
 
-    /// Everything up to this one is decided.
+    /// Advances the mark to this occurrence: everything up to it is decided.
     pub(super) fn pass(&mut self, due: Due) {
         let mark = &mut self.schedule.progress.mark;
         *mark = (*mark).max(due.effective);
@@ -123,7 +124,8 @@ impl<'b> Decider<'_, 'b> {
         occurrence
     }
 
-    /// Skips the occurrence if those that are active or wait may be the last that the repeat limit allows.
+    /// Skips the occurrence if the active and queued ones may already be the last that the repeat
+    /// limit allows.
     pub(super) fn is_beyond_limit(&mut self, occurrence: &Numbered) -> bool {
         let is_beyond = self.schedule.remaining() == Some(0);
         if is_beyond {
@@ -133,7 +135,7 @@ impl<'b> Decider<'_, 'b> {
         is_beyond
     }
 
-    /// One occurrence meets the override for it, the repeat limit and the overlap policy.
+    /// Applies the override, the repeat limit and the overlap policy to one occurrence.
     pub(super) fn offer(&mut self, occurrence: Numbered) {
         if self.is_set_aside(&occurrence) || self.is_beyond_limit(&occurrence) {
             return;
@@ -166,7 +168,7 @@ impl<'b> Decider<'_, 'b> {
         }
     }
 
-    /// Skips the occurrence if the workflow is paused or someone said so.
+    /// Skips the occurrence if the workflow is paused or an override says so.
     pub(super) fn is_set_aside(&mut self, occurrence: &Numbered) -> bool {
         if let Some(reason) = self.situation.hold {
             self.record(occurrence, Outcome::Skipped, reason, None);
@@ -187,7 +189,8 @@ impl<'b> Decider<'_, 'b> {
         self.record(&occurrence, outcome, reason, Some(run));
     }
 
-    /// `started` if it happens when the rule says, `moved` if not; the spread is no move.
+    /// `started` if the occurrence happens when the rule says, otherwise `moved`. The spread does
+    /// not count as a move.
     fn started_reason(&self, occurrence: &Numbered) -> (Outcome, String) {
         let due = occurrence.due;
         let plan = self.situation.plan;
@@ -231,13 +234,13 @@ impl<'b> Decider<'_, 'b> {
 
     fn replace(&mut self, occurrence: Numbered) {
         self.drop_queued("a later one took its place");
-        // A retry that was to start in this very moment does not.
+        // A retry that this same decision would start does not start.
         let unborn = std::mem::take(&mut self.decision.starts);
         let is_unborn = |run: RunKey| unborn.iter().any(|start| start.run == run);
         self.schedule.progress.active.retain(|active| !active.run().is_some_and(is_unborn));
         let runs = self.schedule.progress.active.iter().filter_map(Active::run);
         self.decision.cancels.extend(runs);
-        // One that waits to be retried has no run to end: it is over now.
+        // An occurrence that waits for its retry has no run to cancel. It ends now.
         self.schedule.progress.active.retain(|active| active.run().is_some());
         self.enqueue(occurrence);
     }
@@ -254,7 +257,7 @@ impl<'b> Decider<'_, 'b> {
         self.tell(Turning::Died { reason });
     }
 
-    /// Who is in the way.
+    /// Which occurrence or run is in the way.
     fn busy_reason(&self) -> String {
         match self.schedule.progress.active.first() {
             Some(Active::Running { occurrence, .. }) => {
@@ -268,7 +271,7 @@ impl<'b> Decider<'_, 'b> {
         }
     }
 
-    /// This one was the last that is due: what comes next?
+    /// Sets the next time after the last due occurrence was decided.
     pub(super) fn advance(&mut self, decided: Due, following: Option<Due>) {
         self.pass(decided);
         if self.schedule.status != Status::Active {
@@ -276,7 +279,8 @@ impl<'b> Decider<'_, 'b> {
         }
         let after_completion = self.follows_completion();
         let progress = &self.schedule.progress;
-        // An interval from completion goes on when the run has ended; if none started, from here.
+        // An interval from completion continues when the run has ended, or from now if none
+        // started.
         let idle = progress.active.is_empty() && progress.queued.is_empty();
         let following = match after_completion && idle {
             true => self.situation.plan.timing.next_after(self.now()).map(Due::from),
@@ -286,7 +290,7 @@ impl<'b> Decider<'_, 'b> {
         self.schedule.progress.next = following.filter(|_| !is_over);
     }
 
-    /// Starts what waits, if nothing is active any more and its time has come.
+    /// Starts the first queued occurrence if nothing is active and its pace allows.
     pub(super) fn start_queued(&mut self) {
         self.give_up_if_held();
         let now = self.now();
@@ -304,7 +308,7 @@ impl<'b> Decider<'_, 'b> {
             let is_here =
                 |entry: &Entry| entry.n == queued.occurrence.n && entry.outcome == Outcome::Queued;
             let reason = match self.decision.ledger.iter().any(is_here) {
-                // It was put into the queue by this very decision.
+                // This same decision put it into the queue, so it did not wait.
                 true => reason,
                 false => format!("{reason}; it had to wait for its turn"),
             };
@@ -312,7 +316,8 @@ impl<'b> Decider<'_, 'b> {
         }
     }
 
-    /// Rows for the nominal times before `due` that fall on days off, and for those that land with it.
+    /// Writes rows for nominal times before `due` that fall on days off, and for those that were
+    /// moved onto `due`.
     fn record_days_off(&mut self, due: Due) {
         let timing = &self.situation.plan.timing;
         let never_off = matches!(timing.rule(), Rule::WorkingDay(_) | Rule::AfterCompletion(_));
@@ -325,7 +330,7 @@ impl<'b> Decider<'_, 'b> {
         let rows = timing.preview(from, if timing.roll() == Roll::Skip { 1 } else { 8 });
         for row in rows.into_iter().take(DAYS_OFF) {
             let nominal = whole_millisecond(row.nominal);
-            // It is no longer at the time that the rule gives it.
+            // An override has moved this occurrence away from its nominal time.
             if self.upcoming().is_moved(nominal) {
                 continue;
             }
@@ -346,7 +351,7 @@ impl<'b> Decider<'_, 'b> {
         }
     }
 
-    /// Rows for those that were moved by hand onto the instant of `due`.
+    /// Writes rows for occurrences that were moved by hand onto the instant of `due`.
     pub(super) fn record_landing_with(&mut self, due: Due) {
         let others: Vec<Due> = self.upcoming().landing_with(due).collect();
         for other in others {

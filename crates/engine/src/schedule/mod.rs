@@ -1,4 +1,4 @@
-//! Schedules: what is declared, how far it has come, and the one transition function.
+//! Schedules: their declaration, their progress, and the transition function.
 
 mod catch_up;
 mod control;
@@ -25,17 +25,17 @@ use crate::moment::Moment;
 use crate::run::{Ending, RunError};
 use language::policy::overlap::IfBusy;
 
-/// Where a schedule stands. Only [`decide`] changes it.
+/// The status of a schedule. Only [`decide`] changes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// It has a next time, or waits for its active run. Moved on by `pause`, by its end, by failure.
+    /// It has a next time, or waits for its active run. `pause`, its end or a failure moves it on.
     Active,
-    /// Nothing new starts. Moved on by `resume`.
+    /// Nothing new starts. `resume` moves it on.
     Paused,
-    /// The repeat limit or the rule's end is reached. Moved on by `revive`.
+    /// The repeat limit or the rule's end is reached. `revive` moves it on.
     Done,
-    /// Retries exhausted, or overlap `error`. Moved on by `revive`.
+    /// Its retries are exhausted, or overlap `error` applied. `revive` moves it on.
     Dead,
 }
 
@@ -43,7 +43,7 @@ impl Status {
     /// Every status, in the order of their stored numbers.
     pub const ALL: [Status; 4] = [Status::Active, Status::Paused, Status::Done, Status::Dead];
 
-    /// As it is shown.
+    /// The name in the API and on pages.
     pub fn name(self) -> &'static str {
         match self {
             Status::Active => "active",
@@ -54,68 +54,65 @@ impl Status {
     }
 }
 
-/// A schedule: what was declared and how far it has come.
+/// A schedule: its declaration and its progress.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
-    /// Its id.
     pub id: ScheduleId,
-    /// What it starts.
+    /// The workflow that it starts.
     pub workflow: WorkflowId,
     /// The trigger of the definition that declares it, if one does.
     pub trigger: Option<String>,
-    /// What was declared. In a box of its own: a turn moves schedules about, and this is most of one.
+    /// The declaration. It is boxed because a turn moves schedules around, and this is their
+    /// largest part.
     pub declared: Box<Declared>,
-    /// When it was created.
     pub created_at: Timestamp,
     /// When its declaration or status was last changed.
     pub updated_at: Timestamp,
-    /// Where it stands.
     pub status: Status,
-    /// How far it has come.
     pub progress: Progress,
 }
 
-/// How far a schedule has come: all that changes when it fires.
+/// The progress of a schedule: everything that changes when it fires.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
-    /// Where intervals begin: created, edited or resumed.
+    /// The instant from which intervals count: when the schedule was created, edited or resumed.
     pub anchor: Timestamp,
     /// Everything due up to here is decided. It only advances.
     pub mark: Timestamp,
-    /// What is due next.
+    /// The next occurrence.
     pub next: Option<Due>,
     /// The number of the next occurrence.
     pub n: u64,
-    /// Occurrences that succeeded, as far as they count towards the repeat limit: not those of a backfill.
+    /// The number of successful occurrences that count towards the repeat limit. Those of a
+    /// backfill do not.
     pub current_repeat: u64,
-    /// The retry the active occurrence is at.
+    /// The current retry of the active occurrence.
     pub current_retry: u32,
-    /// Successful occurrences.
+    /// The number of successful occurrences.
     pub run_count: u64,
-    /// Failed runs.
+    /// The number of failed runs.
     pub error_count: u64,
-    /// What went wrong last, until a success.
+    /// The last error, until a success.
     pub last_error: Option<String>,
-    /// When the last run started.
     pub last_run_at: Option<Timestamp>,
-    /// How the last run ended.
     pub last_outcome: Option<Ending>,
-    /// Occurrences that have started and not ended, and runs by hand.
+    /// Occurrences that have started and not ended, and runs started by hand.
     pub active: Vec<Active>,
-    /// Occurrences that wait, first in first out.
+    /// Waiting occurrences, first in, first out.
     pub queued: Vec<Queued>,
-    /// Whether there are overrides to look at.
+    /// Whether the store has overrides for this schedule.
     pub has_overrides: bool,
-    /// When the next time was computed again and changed, until the ledger has said so.
+    /// When the next time was recomputed and changed, until a ledger row mentions it.
     pub recomputed_at: Option<Timestamp>,
-    /// The incident that is open: it has finally failed, and not succeeded since.
+    /// The open incident: an occurrence has finally failed, and none has succeeded since.
     pub incident: Option<IncidentKey>,
-    /// When a change of the declaration last gave it a next time again after it was done or dead.
+    /// When an edit last gave the schedule a next time after it was done or dead.
     pub renewed_at: Option<Timestamp>,
 }
 
 impl Progress {
-    /// Occurrences that have started or wait and will count towards the repeat limit if they succeed.
+    /// The number of active and queued occurrences that will count towards the repeat limit if they
+    /// succeed.
     fn counting(&self) -> u64 {
         let active = self.active.iter().filter(|active| match active {
             Active::Running { occurrence, .. } | Active::Retrying { occurrence, .. } => {
@@ -127,7 +124,7 @@ impl Progress {
         (active.count() + queued.count()) as u64
     }
 
-    /// Whether something is active or waits that is made up for.
+    /// Whether a made-up occurrence is active or queued.
     pub(crate) fn has_made_up(&self) -> bool {
         let active = self.active.iter().any(|active| match active {
             Active::Running { occurrence, .. } | Active::Retrying { occurrence, .. } => {
@@ -139,46 +136,41 @@ impl Progress {
     }
 }
 
-/// What has started and not ended.
+/// An occurrence or run that has started and not ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Active {
-    /// An occurrence's run.
+    /// The run of an occurrence.
     #[serde(rename = "r")]
     Running {
-        /// Which.
         #[serde(rename = "o")]
         occurrence: Numbered,
-        /// Which retry.
+        /// The number of the retry; 0 for the first run.
         #[serde(rename = "t")]
         retry: u32,
-        /// Its run.
         #[serde(rename = "k")]
         run: RunKey,
     },
-    /// An occurrence whose run failed waits to be tried again.
+    /// An occurrence whose run failed and that waits for its retry.
     #[serde(rename = "w")]
     Retrying {
-        /// Which.
         #[serde(rename = "o")]
         occurrence: Numbered,
-        /// The retry that comes.
+        /// The number of the coming retry.
         #[serde(rename = "t")]
         retry: u32,
-        /// When.
         #[serde(with = "crate::moment::milliseconds")]
         at: Timestamp,
     },
     /// A run that was started by hand.
     #[serde(rename = "h")]
     ByHand {
-        /// Its run.
         #[serde(rename = "k")]
         run: RunKey,
     },
 }
 
 impl Active {
-    /// The run that is going on, if one is.
+    /// The active run, if there is one.
     pub fn run(&self) -> Option<RunKey> {
         match self {
             Active::Running { run, .. } | Active::ByHand { run } => Some(*run),
@@ -187,28 +179,27 @@ impl Active {
     }
 }
 
-/// What waits to start.
+/// An occurrence that waits to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queued {
-    /// Which.
     pub occurrence: Numbered,
-    /// The pace of catching up does not let it start earlier.
+    /// The earliest start that the pace of a catch-up or backfill allows.
     pub not_before: Option<Timestamp>,
 }
 
-/// Whether trying a failed run again can help.
+/// Whether a retry of a failed run can help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hope {
     /// It can: the next attempt may end differently.
     Again,
-    /// Not as the run's workflow is: every attempt ends the same.
+    /// It cannot: with the same workflow, every attempt ends the same.
     None,
-    /// It can, once the node is set up otherwise: the work itself was not tried.
+    /// It can after the node's setup has changed. The work itself was not attempted.
     OtherSetup,
 }
 
 impl Hope {
-    /// What to hope for after a run has failed with this error.
+    /// Whether a retry can help after a run has failed with this error.
     pub(crate) fn after(error: Option<&RunError>, retryable: bool) -> Hope {
         match error {
             Some(error) if error.code == EXEC_NOT_ALLOWED => Hope::OtherSetup,
@@ -218,91 +209,79 @@ impl Hope {
     }
 }
 
-/// What can happen to a schedule.
+/// An input to a schedule.
 #[derive(Clone, Debug)]
 pub enum Input<'a> {
-    /// Its wakeup has come.
+    /// The schedule's wakeup is due.
     Due,
-    /// A run of it has ended.
+    /// A run of the schedule has ended.
     RunEnded {
-        /// Which run.
         run: RunKey,
-        /// How.
         ending: Ending,
-        /// What went wrong, if something did.
         error: Option<&'a str>,
-        /// Whether trying again can help, if it failed.
+        /// Whether a retry can help, if the run failed.
         hope: Hope,
     },
-    /// Someone pauses it.
     Pause,
-    /// Someone resumes it; what was missed meanwhile is caught up only if asked.
+    /// A person resumes it. Missed occurrences are caught up only on request.
     Resume {
-        /// Whether to catch up.
         catch_up: bool,
     },
-    /// Someone gives it a new life.
+    /// A person makes a done or dead schedule active again.
     Revive,
-    /// Someone changes the declaration.
+    /// A person changes the declaration.
     Edit(Box<Declared>),
-    /// Someone starts it by hand: beside whatever is active, unless they would rather be refused.
+    /// A person starts it by hand: beside active runs, unless the caller prefers to be refused.
     Start(IfBusy),
-    /// Someone wants past occurrences to run after all.
+    /// A person asks for past occurrences to run after all.
     Backfill {
-        /// From here on.
         from: Timestamp,
-        /// Up to here.
         to: Timestamp,
-        /// At most so many.
+        /// The maximum number of occurrences.
         limit: u32,
-        /// Time between two starts.
+        /// The time between two starts.
         pace: Option<jiff::SignedDuration>,
-        /// Nominal times of the range that do not run once more.
+        /// Nominal times in the range that do not run again.
         passed_over: Vec<Timestamp>,
     },
     /// The zone database, a calendar or an override has changed.
     Recompute,
 }
 
-/// What follows from an input.
+/// The consequences of an input.
 #[derive(Debug, Default)]
 pub struct Decision {
-    /// Ledger rows: new ones, or in place of the row with the same number.
+    /// Ledger rows. A row replaces an earlier one with the same number.
     pub ledger: Vec<Entry>,
     /// Runs to create.
     pub starts: Vec<Start>,
     /// Runs to cancel.
     pub cancels: Vec<RunKey>,
-    /// Whether it has finally failed, or succeeded.
+    /// Whether an occurrence has finally failed, or a run has succeeded.
     pub verdict: Option<Verdict>,
-    /// What people should hear of.
+    /// Events that people should know about.
     pub turnings: Vec<Turning>,
 }
 
-/// A turn for the worse or the better that people should hear of. This is where everything that tells of failures
-/// begins: the log, the metrics, notifications.
+/// A change for the worse or the better that people should know about. The log, the metrics and
+/// notifications all start here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Turning {
-    /// An occurrence failed and is not tried again; the next one comes as usual.
+    /// An occurrence has failed and is not retried. The next one comes as usual.
     OccurrenceFailed {
-        /// Its number.
         n: u64,
-        /// What went wrong.
         error: String,
     },
-    /// The schedule died: nothing more comes until someone revives it.
+    /// The schedule is dead: nothing more starts until a person revives it.
     Died {
-        /// Why.
         reason: String,
     },
     /// The schedule paused itself after a failure.
     PausedByFailure {
-        /// What went wrong.
         reason: String,
     },
     /// An occurrence succeeded after a failure.
     Recovered {
-        /// Its number.
         n: u64,
     },
 }
@@ -310,23 +289,21 @@ pub enum Turning {
 /// A run to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Start {
-    /// Its key.
     pub run: RunKey,
-    /// The occurrence and which retry of it; none for a start by hand.
+    /// The occurrence and its retry number; `None` for a start by hand.
     pub occurrence: Option<(Numbered, u32)>,
 }
 
-/// All a decision needs besides the schedule itself.
+/// What a decision needs besides the schedule itself.
 pub struct Situation<'a> {
-    /// The declaration, checked. For [`Input::Edit`], the new one.
+    /// The checked declaration. For [`Input::Edit`], the new one.
     pub plan: &'a Plan,
-    /// What was overridden by hand.
     pub overrides: &'a [Override],
-    /// Why nothing starts at present, whatever the schedule says: its workflow is paused.
+    /// Why nothing can start at present, regardless of the schedule: for example, its workflow is
+    /// paused.
     pub hold: Option<&'static str>,
-    /// Now.
     pub moment: Moment,
-    /// Gives the keys of new runs.
+    /// Generates the keys of new runs.
     pub new_key: &'a mut dyn FnMut() -> RunKey,
 }
 
@@ -355,7 +332,7 @@ pub fn decide(
     Ok(decider.decision)
 }
 
-/// One decision in the making.
+/// A decision in progress.
 struct Decider<'a, 'b> {
     schedule: &'a mut Schedule,
     situation: &'a mut Situation<'b>,
@@ -363,7 +340,7 @@ struct Decider<'a, 'b> {
 }
 
 impl Schedule {
-    /// A new schedule; its next time is computed.
+    /// A new schedule with its first time computed.
     pub fn new(
         id: ScheduleId,
         workflow: WorkflowId,
@@ -396,7 +373,7 @@ impl Schedule {
         let mut schedule =
             Schedule { id, workflow, trigger, declared, created_at, updated_at, status, progress };
         schedule.progress.next = upcoming::first(plan, &schedule.progress);
-        // What is due once, and was due before it was declared, is late but still due.
+        // A single time that had passed before the declaration is late, but still due.
         if schedule.progress.next.is_none() {
             schedule.progress.next = upcoming::overdue_once(plan);
             if let Some(due) = schedule.progress.next {
@@ -407,7 +384,7 @@ impl Schedule {
         schedule
     }
 
-    /// Ends it if nothing can come any more.
+    /// Marks the schedule as done if nothing more can come.
     pub(crate) fn finish_if_exhausted(&mut self, now: Timestamp) {
         let progress = &self.progress;
         let idle = progress.active.is_empty() && progress.queued.is_empty();
@@ -416,12 +393,12 @@ impl Schedule {
         }
     }
 
-    /// What its declaration says is due next, if everything up to `after` is decided.
+    /// The next occurrence according to the declaration, if everything up to `after` is decided.
     pub fn next_after(&self, plan: &Plan, overrides: &[Override], after: Timestamp) -> Option<Due> {
         let progress = &self.progress;
         let is_idle = progress.active.is_empty() && progress.queued.is_empty();
         let next = match self.follows_completion(plan) {
-            // It counts from the end of what is going on, and nothing of it can be moved.
+            // The next time counts from the end of the active run, and cannot be overridden.
             true if !is_idle => None,
             true => plan.timing.next_after(after).map(Due::from),
             false => Upcoming { plan, overrides }.after(after),
@@ -429,43 +406,43 @@ impl Schedule {
         next.filter(|_| !self.has_reached_its_limit())
     }
 
-    /// Whether as many occurrences have succeeded as its repeat limit allows.
+    /// Whether as many occurrences have succeeded as the repeat limit allows.
     pub fn has_reached_its_limit(&self) -> bool {
         let total = self.declared.total_repeats;
         total > 0 && self.progress.current_repeat >= total
     }
 
-    /// How many more occurrences the repeat limit lets start: each one that is active or waits may be one of
-    /// those that are left. Nothing if there is no limit.
+    /// How many more occurrences the repeat limit allows to start, assuming that every active and
+    /// queued one succeeds. `None` if there is no limit.
     pub fn remaining(&self) -> Option<u64> {
         let total = self.declared.total_repeats;
         let taken = self.progress.current_repeat.saturating_add(self.progress.counting());
         (total > 0).then(|| total.saturating_sub(taken))
     }
 
-    /// What comes next, as it is shown. Nothing comes of a schedule that is not active or whose workflow is
-    /// paused, nor while what is going on may be the last that the repeat limit allows.
+    /// The next occurrence for display. `None` if the schedule is not active, if its workflow is
+    /// paused, or while the active occurrences may be the last that the repeat limit allows.
     pub fn coming(&self, workflow_is_paused: bool) -> Option<Due> {
         let comes = self.status == Status::Active && !workflow_is_paused;
         self.progress.next.filter(|_| comes && self.remaining() != Some(0))
     }
 
-    /// Whether it is not paused: what `enable` and `disable` change.
+    /// Whether the schedule is not paused: what `enable` and `disable` change.
     pub fn is_enabled(&self) -> bool {
         self.status != Status::Paused
     }
 
-    /// Whether its next time counts from the end of its last run.
+    /// Whether the next time counts from the end of the last run.
     pub fn follows_completion(&self, plan: &Plan) -> bool {
         matches!(plan.timing.rule(), calendar::Rule::AfterCompletion(_))
     }
 
-    /// The key that gives the place of its occurrences inside a spread window.
+    /// The key that determines the position of its occurrences inside a spread window.
     pub fn spread_key(&self) -> String {
         spread_key(&self.declared, self.id)
     }
 
-    /// When to look at it again.
+    /// When the schedule must be woken next.
     pub fn wake_at(&self) -> Option<Timestamp> {
         let progress = &self.progress;
         let next = progress.next.filter(|_| self.status == Status::Active).map(|due| due.effective);
@@ -481,7 +458,7 @@ impl Schedule {
     }
 }
 
-/// The key of a schedule with this declaration and id.
+/// The spread key of a schedule with this declaration and id.
 pub(crate) fn spread_key(declared: &Declared, id: ScheduleId) -> String {
     if declared.timing.spread.is_some() { id.to_string() } else { String::new() }
 }
@@ -529,7 +506,7 @@ impl Decider<'_, '_> {
         run
     }
 
-    /// Ends the schedule if nothing can come any more.
+    /// Marks the schedule as done if nothing more can come.
     fn finish_if_exhausted(&mut self) {
         self.schedule.finish_if_exhausted(self.situation.moment.now);
     }
@@ -543,19 +520,19 @@ impl Decider<'_, '_> {
         self.schedule.updated_at = self.situation.moment.now;
     }
 
-    /// Gives up what waits for its turn, with the reason.
+    /// Drops all queued occurrences, with the reason.
     fn drop_queued(&mut self, reason: &'static str) {
         for queued in std::mem::take(&mut self.schedule.progress.queued) {
             self.record(&queued.occurrence, Outcome::Dropped, reason, None);
         }
     }
 
-    /// Gives up what waits for its turn and what waits to be tried again; what runs goes on.
+    /// Drops queued occurrences and pending retries. Active runs continue.
     fn drop_waiting(&mut self, reason: &'static str) {
         self.drop_queued(reason);
         for active in std::mem::take(&mut self.schedule.progress.active) {
             match active {
-                // Which retry it had come to stays to be seen.
+                // `current_retry` stays, so that people can see which retry was reached.
                 Active::Retrying { occurrence, .. } => {
                     self.record(&occurrence, Outcome::Dropped, reason, None);
                 }

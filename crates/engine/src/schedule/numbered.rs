@@ -1,29 +1,27 @@
-//! An occurrence with its number, and how it is stored.
+//! An occurrence with its number, and its stored form.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::upcoming::Due;
 
-/// An occurrence with its number. Stored in few letters: it is written with each fire.
+/// An occurrence with its number. Its stored form is short because it is written each time the
+/// schedule fires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "Line", try_from = "Line")]
 pub struct Numbered {
-    /// Its number.
     pub n: u64,
-    /// When it was and is due.
     pub due: Due,
-    /// How many missed ones it stands for besides itself.
+    /// The number of missed occurrences that it stands for besides itself.
     pub merged: u64,
-    /// Whether it is made up for: after downtime, after a pause, or by a backfill. It runs at another time than its
-    /// own, so that what it overlaps with is no mistake of the schedule.
+    /// Whether it runs late on purpose: after downtime, after a pause, or by a backfill. If it then
+    /// overlaps with another occurrence, that is not the schedule's fault.
     pub made_up: bool,
-    /// Whether somebody asked for it by a backfill, besides the ordinary ones: it does not count towards the repeat
-    /// limit.
+    /// Whether a backfill asked for it. It does not count towards the repeat limit.
     pub backfilled: bool,
 }
 
-/// How a [`Numbered`] is stored. Whoever looks for an occurrence's number in what is stored looks for `n`.
+/// The stored form of [`Numbered`]. Queries that look for an occurrence's number look for `n`.
 #[derive(Serialize, Deserialize)]
 struct Line {
     n: u64,

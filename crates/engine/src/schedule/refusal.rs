@@ -1,4 +1,4 @@
-//! Why a schedule does not do what it is asked.
+//! Why a schedule refuses an input.
 
 use std::fmt;
 
@@ -6,27 +6,25 @@ use super::Status;
 use super::control::MOST_BY_HAND;
 use crate::ids::RunKey;
 
-/// Nothing was changed, for this reason.
+/// Why a schedule refuses an input. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Not in this status.
+    /// The schedule's status does not allow the request.
     WrongStatus {
-        /// What was asked.
+        /// What was requested.
         verb: &'static str,
-        /// Where the schedule stands.
         status: Status,
     },
-    /// It is active already, by this run.
+    /// This run is active already.
     Busy(Option<RunKey>),
-    /// As many runs by hand as it may have at a time have not ended.
+    /// Too many runs that were started by hand have not ended.
     TooManyByHand,
-    /// Its rule has no time after now.
+    /// The rule has no time after now.
     NoNextTime,
-    /// What is asked for has nothing to start.
+    /// There are no occurrences in the requested range.
     NothingThere,
-    /// More than can be done at once.
+    /// The request covers more occurrences than are allowed at once.
     TooMany {
-        /// The most.
         limit: u32,
     },
 }

@@ -1,4 +1,4 @@
-//! A run of a schedule has ended: success, failure, retry, and who is next.
+//! Handles the end of a schedule's run: success, failure, retry, and which occurrence starts next.
 
 use calendar::Rule;
 use language::policy::retry::{OnExhausted, is_exhausted};
@@ -9,17 +9,16 @@ use crate::ids::RunKey;
 use crate::ledger::Outcome;
 use crate::run::Ending;
 
-/// What an input says of whether the work of a schedule is done as it should be: what incidents begin and end with.
+/// Whether an input means that the schedule's work has failed or succeeded. Incidents begin and end
+/// with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// An occurrence has failed, and is not tried again.
+    /// An occurrence has failed and is not retried.
     Failed {
-        /// When it was due.
         due: Due,
-        /// What went wrong.
         error: String,
     },
-    /// A run of it has succeeded.
+    /// A run of the schedule has succeeded.
     Succeeded,
 }
 
@@ -31,12 +30,13 @@ impl Decider<'_, '_> {
         error: Option<&str>,
         hope: Hope,
     ) {
-        // Also one by hand, or a manual retry of one that failed: its work can be done again.
+        // This includes runs started by hand and manual retries: the work can be done again.
         if ending == Ending::Succeeded {
             self.decision.verdict = Some(Verdict::Succeeded);
         }
         let progress = &mut self.schedule.progress;
-        // A run that the schedule does not wait for, such as one of before a revival, says nothing.
+        // Runs that the schedule does not track, such as those from before a revival, change
+        // nothing.
         let Some(place) = progress.active.iter().position(|active| active.run() == Some(run))
         else {
             return;
@@ -65,21 +65,21 @@ impl Decider<'_, '_> {
         progress.run_count += 1;
         progress.current_repeat += u64::from(!occurrence.backfilled);
         progress.current_retry = 0;
-        // Why it died stays, also when a run of before ends well.
+        // The reason why the schedule died stays, even if an earlier run succeeds.
         if self.schedule.status != Status::Dead {
             progress.last_error = None;
         }
         self.end_at_limit();
     }
 
-    /// Nothing more comes once as many have succeeded as the repeat limit allows.
+    /// Ends the schedule's occurrences once as many have succeeded as the repeat limit allows.
     pub(super) fn end_at_limit(&mut self) {
         if !self.schedule.has_reached_its_limit() {
             return;
         }
         let progress = &mut self.schedule.progress;
         progress.next = None;
-        // What a backfill asked for does not count.
+        // Occurrences of a backfill do not count towards the limit.
         let (stay, go) = progress.queued.iter().partition(|queued| queued.occurrence.backfilled);
         progress.queued = stay;
         let go: Vec<Queued> = go;
@@ -120,17 +120,18 @@ impl Decider<'_, '_> {
         }
     }
 
-    /// The occurrence is not tried again.
+    /// Records that the occurrence has failed and is not retried.
     pub(super) fn finally_failed(&mut self, occurrence: Numbered, error: &str) {
         let (due, error) = (occurrence.due, error.to_owned());
         self.decision.verdict = Some(Verdict::Failed { due, error });
     }
 
-    /// An occurrence has failed for the last time: what the schedule says about that happens.
+    /// Applies `on_exhausted` and `pause_on_failure` after the last retry of an occurrence has
+    /// failed.
     fn exhausted(&mut self, n: u64, error: &str, hope: Hope) {
         let declared = &self.schedule.declared;
         let on_exhausted = match hope {
-            // The node that may not perform the work is no reason for the schedule to die.
+            // The schedule must not die because this node is not allowed to perform the work.
             Hope::OtherSetup => OnExhausted::Continue,
             Hope::Again | Hope::None => declared.on_exhausted(),
         };
@@ -152,7 +153,7 @@ impl Decider<'_, '_> {
         });
     }
 
-    /// An interval from completion counts from here.
+    /// Sets the next time of an interval that counts from the end of a run.
     fn after_completion(&mut self) {
         let timing = &self.situation.plan.timing;
         let waits = self.schedule.progress.active.is_empty()

@@ -1,4 +1,4 @@
-//! What comes next: the rule's occurrences with what was overridden by hand.
+//! The coming occurrences: those of the rule, with overrides applied.
 
 use calendar::{Occurrence, Rule};
 use jiff::{SignedDuration, Timestamp};
@@ -11,10 +11,10 @@ use crate::moment::whole_millisecond;
 /// One due time, in whole milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Due {
-    /// What the rule says.
+    /// The time that the rule gives.
     #[serde(with = "crate::moment::milliseconds")]
     pub nominal: Timestamp,
-    /// When it happens.
+    /// When the occurrence happens.
     #[serde(with = "crate::moment::milliseconds")]
     pub effective: Timestamp,
 }
@@ -29,45 +29,39 @@ impl From<Occurrence> for Due {
 }
 
 impl Override {
-    /// Whether it moved its occurrence to a time that is decided: it must not come again.
+    /// Whether the override moved its occurrence to a time that is already decided. The occurrence
+    /// must not come again.
     pub(crate) fn has_been(&self, mark: Timestamp) -> bool {
         matches!(self.action, OverrideAction::Move(to) if to <= mark)
     }
 }
 
-/// What someone wants of one occurrence.
+/// A person's decision about one occurrence.
 #[derive(Clone, Debug)]
 pub struct Override {
-    /// Which one, by what the rule says.
+    /// The nominal time of the occurrence.
     pub nominal: Timestamp,
-    /// What becomes of it.
     pub action: OverrideAction,
-    /// Who said so.
     pub by: String,
 }
 
-/// See [`Override`].
+/// What an override does with its occurrence.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OverrideAction {
-    /// It does not run.
     Skip,
-    /// It runs at another time.
     Move(Timestamp),
-    /// It runs with another payload.
     Payload(Box<RawValue>),
 }
 
 /// The occurrences of a plan, with overrides.
 pub struct Upcoming<'a> {
-    /// The plan.
     pub plan: &'a Plan,
-    /// What was overridden.
     pub overrides: &'a [Override],
 }
 
 impl<'a> Upcoming<'a> {
-    /// The first one due strictly after the instant.
+    /// The first occurrence due strictly after the instant.
     pub fn after(&self, after: Timestamp) -> Option<Due> {
         let ruled = self.ruled_after(after);
         let moved = self.overrides.iter().filter_map(|over| match over.action {
@@ -76,15 +70,15 @@ impl<'a> Upcoming<'a> {
             }
             _ => None,
         });
-        // Of those at one instant the rule's own stands for the others, or else the first by nominal
-        // time: see `landing_with`.
+        // Of several occurrences at one instant, the rule's own stands for the others, or else the
+        // first by nominal time: see `landing_with`.
         let moved = moved.min_by_key(|due| (due.effective, due.nominal));
         ruled.into_iter().chain(moved).min_by_key(|due| due.effective)
     }
 
     fn ruled_after(&self, after: Timestamp) -> Option<Due> {
         let mut due: Due = self.plan.timing.next_after(after)?.into();
-        // Each one passed over is an override: no more turns than there are overrides.
+        // Each iteration skips an overridden occurrence, so there are at most as many as overrides.
         while self.is_moved(due.nominal) {
             due = self.plan.timing.next_after(due.effective)?.into();
         }
@@ -96,12 +90,12 @@ impl<'a> Upcoming<'a> {
         self.overrides.iter().filter(moves).any(|over| over.nominal == nominal)
     }
 
-    /// What was said about this occurrence.
+    /// The override of this occurrence, if any.
     pub fn of(&self, nominal: Timestamp) -> Option<&'a Override> {
         self.overrides.iter().find(|over| over.nominal == nominal)
     }
 
-    /// Others that were moved onto the same instant.
+    /// Other occurrences that were moved onto the same instant.
     pub(super) fn landing_with(&self, due: Due) -> impl Iterator<Item = Due> + 'a {
         self.overrides.iter().filter_map(move |over| match over.action {
             OverrideAction::Move(to) if to == due.effective && over.nominal != due.nominal => {
@@ -117,7 +111,7 @@ pub(super) fn first(plan: &Plan, progress: &Progress) -> Option<Due> {
     Upcoming { plan, overrides: &[] }.after(progress.mark)
 }
 
-/// What is due once is due even when it is declared late.
+/// The occurrence of a rule with a single time, even if that time has passed.
 pub(super) fn overdue_once(plan: &Plan) -> Option<Due> {
     match plan.timing.rule() {
         Rule::Once(_) => plan.timing.next_after(Timestamp::MIN).map(Due::from),
@@ -125,7 +119,7 @@ pub(super) fn overdue_once(plan: &Plan) -> Option<Due> {
     }
 }
 
-/// The last instant from which `at` is still to come.
+/// The latest instant before `at`, in whole milliseconds.
 pub(super) fn just_before(at: Timestamp) -> Timestamp {
     at.checked_sub(SignedDuration::from_millis(1)).unwrap_or(Timestamp::MIN)
 }

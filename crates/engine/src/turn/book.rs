@@ -1,4 +1,4 @@
-//! What the engine may ask of the truth while it decides.
+//! The read interface that the store offers to the engine while it decides.
 
 use std::sync::Arc;
 
@@ -15,22 +15,22 @@ use crate::run::{Item, Part, Run, StepRecord};
 use crate::schedule::{Override, Schedule};
 use crate::topics::{Event, Fate, Subscriber, Topic};
 
-/// Something that has to be there or to hold, and does not: what is stored is damaged, or the engine has a mistake. The
-/// thing that was being decided is set aside.
+/// A stored value that must exist or hold does not: the store is damaged, or the engine has a bug.
+/// The store sets the entity that was being decided aside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damaged(pub String);
 
-/// Reads inside of the transaction that will hold the writes. Each answer is as of the transaction's
-/// beginning; the turn remembers what it has changed since.
+/// Reads inside the transaction that will hold the writes. Each answer is as of the beginning of
+/// the transaction; the turn itself remembers what it has changed since.
 pub trait Book {
-    /// Why something cannot be read, or is not as it has to be.
+    /// The reason why a value cannot be read, or is not as it must be.
     type Error: From<Damaged>;
 
-    /// A schedule.
     fn schedule(&mut self, id: ScheduleId) -> Result<Option<Box<Schedule>>, Self::Error>;
-    /// What was overridden of a schedule.
+    /// The overrides of a schedule's occurrences.
     fn overrides(&mut self, id: ScheduleId) -> Result<Vec<Override>, Self::Error>;
-    /// Those of these nominal times of a schedule whose occurrences have run, or wait to, as far as the ledger knows.
+    /// Those of the given nominal times whose occurrences have run or wait to run, according to the
+    /// ledger.
     fn ran_of(
         &mut self,
         id: ScheduleId,
@@ -38,20 +38,19 @@ pub trait Book {
     ) -> Result<Vec<Timestamp>, Self::Error>;
     /// The schedules that a workflow's triggers declare.
     fn triggered_schedules(&mut self, id: WorkflowId) -> Result<Vec<Box<Schedule>>, Self::Error>;
-    /// All schedules of a workflow, ids only.
+    /// The ids of all schedules of a workflow.
     fn schedules_of(&mut self, id: WorkflowId) -> Result<Vec<ScheduleId>, Self::Error>;
-    /// A workflow.
     fn workflow(&mut self, id: WorkflowId) -> Result<Option<Workflow>, Self::Error>;
     /// The workflow with this name.
     fn workflow_named(&mut self, name: &str) -> Result<Option<WorkflowId>, Self::Error>;
-    /// One version of a workflow.
+    /// One revision of a workflow.
     fn definition(
         &mut self,
         id: WorkflowId,
         revision: u32,
     ) -> Result<Option<Arc<Definition>>, Self::Error>;
-    /// One version of a workflow; nothing as well if it is stored and cannot be read. For whoever replaces it, or
-    /// does without it.
+    /// One revision of a workflow; `None` also if it is stored but cannot be read. For callers that
+    /// replace the revision or can do without it.
     fn definition_if_readable(
         &mut self,
         id: WorkflowId,
@@ -59,90 +58,89 @@ pub trait Book {
     ) -> Result<Option<Arc<Definition>>, Self::Error> {
         self.definition(id, revision)
     }
-    /// A run.
     fn run(&mut self, key: RunKey) -> Result<Option<Box<Run>>, Self::Error>;
-    /// A run; nothing as well if it is stored and cannot be read. For whoever does without it.
+    /// A run; `None` also if it is stored but cannot be read. For callers that can do without it.
     fn run_if_readable(&mut self, key: RunKey) -> Result<Option<Box<Run>>, Self::Error> {
         self.run(key)
     }
     /// The run with this id.
     fn run_key(&mut self, id: &RunId) -> Result<Option<RunKey>, Self::Error>;
-    /// The oldest pending run of each workflow that has one, by workflow id, beginning after `after`.
+    /// The oldest pending run of each workflow that has one, ordered by workflow id, starting after
+    /// `after`.
     fn pending(
         &mut self,
         after: Option<WorkflowId>,
         limit: usize,
     ) -> Result<Vec<(WorkflowId, RunKey)>, Self::Error>;
-    /// The pending runs of one workflow that come after this one, oldest first.
+    /// The pending runs of one workflow after this run, oldest first.
     fn pending_after(
         &mut self,
         workflow: WorkflowId,
         after: RunKey,
         limit: usize,
     ) -> Result<Vec<RunKey>, Self::Error>;
-    /// The workflow's pending runs that are a producer's or consumer's, oldest first.
+    /// The pending runs of the workflow's producers and consumers, oldest first.
     fn pending_of_handlers(
         &mut self,
         workflow: WorkflowId,
         limit: usize,
     ) -> Result<Vec<RunKey>, Self::Error>;
-    /// The runs that have begun and wait for a place to go on, oldest first.
+    /// Runs that have begun and wait for a free slot to continue, oldest first.
     fn ready(&mut self, limit: usize) -> Result<Vec<RunKey>, Self::Error>;
-    /// The workflow's runs that have begun and not ended.
+    /// The runs of a workflow that have begun and not ended.
     fn active_runs(&mut self, id: WorkflowId, limit: usize) -> Result<Vec<RunKey>, Self::Error>;
-    /// Whether so much was read beside what was loaded at first that the turn should come to its end: what else could
-    /// begin is left for the next one.
+    /// Whether the turn has read so much beyond what was loaded first that it should end. The next
+    /// turn starts the runs that this one leaves pending.
     fn is_exhausted(&self) -> bool {
         false
     }
-    /// The runs with an attempt of this node.
+    /// Runs with an attempt that this node performs.
     fn owned_by(&mut self, node: NodeId, limit: usize) -> Result<Vec<RunKey>, Self::Error>;
-    /// How many runs descend from this one, counted up to `limit`.
+    /// The number of descendants of this run, counted up to `limit`.
     fn descendants(&mut self, root: RunKey, limit: usize) -> Result<usize, Self::Error>;
-    /// What became of a part of a step.
+    /// The record of one part of a step.
     fn step_record(
         &mut self,
         run: RunKey,
         step: u32,
         item: Item,
     ) -> Result<Option<StepRecord>, Self::Error>;
-    /// What became of all steps of a run.
+    /// The records of all steps of a run.
     fn step_records(&mut self, run: RunKey) -> Result<Vec<StepRecord>, Self::Error>;
-    /// What waits for a worker in one of these queues, the oldest first.
+    /// Parts that wait for a worker in one of these queues, oldest first.
     fn queued(
         &mut self,
         queues: &[String],
         limit: usize,
     ) -> Result<Vec<(RunKey, Part)>, Self::Error>;
-    /// A topic. Nobody else changes it, or publishes to it, until this transaction has ended.
+    /// A topic. No other transaction changes it or publishes to it until this one has ended.
     fn topic(&mut self, id: TopicId) -> Result<Option<Topic>, Self::Error>;
-    /// The topic of this name: of this workflow, or the shared one.
+    /// The topic with this name: the workflow's own, or the shared one if `workflow` is `None`.
     fn topic_named(
         &mut self,
         workflow: Option<WorkflowId>,
         name: &str,
     ) -> Result<Option<TopicId>, Self::Error>;
-    /// What has become of the events with these message ids, in their order.
+    /// The state of the events with these message ids, in the order of the ids.
     fn fates(
         &mut self,
         topic: TopicId,
         message_ids: &[String],
     ) -> Result<Vec<Option<Fate>>, Self::Error>;
-    /// The events that a run has reserved.
+    /// The events that this run has reserved.
     fn reserved_by(&mut self, run: RunKey) -> Result<Vec<Fate>, Self::Error>;
-    /// An event.
     fn event(&mut self, key: EventKey) -> Result<Option<Event>, Self::Error>;
-    /// The oldest pending events of a topic, by when they were published.
+    /// The oldest pending events of a topic, by time of publication.
     fn pending_events(&mut self, topic: TopicId, limit: usize) -> Result<Vec<Event>, Self::Error>;
-    /// The same without what they say: places and when they were published.
+    /// The keys and publication times of the oldest pending events, without their messages.
     fn oldest_pending(
         &mut self,
         topic: TopicId,
         limit: usize,
     ) -> Result<Vec<(EventKey, Timestamp)>, Self::Error>;
-    /// Who hears of the events of a topic.
+    /// The consumers and triggers that subscribe to a topic.
     fn subscribers(&mut self, topic: TopicId) -> Result<Vec<Subscriber>, Self::Error>;
-    /// The parts of runs that wait for an event of a topic, the oldest run first.
+    /// Parts of runs that wait for an event of a topic, oldest run first, starting after `after`.
     fn waiting_for(
         &mut self,
         topic: TopicId,
@@ -151,35 +149,34 @@ pub trait Book {
     ) -> Result<Vec<(RunKey, Part)>, Self::Error>;
     /// A producer or consumer.
     fn handler(&mut self, id: HandlerId) -> Result<Option<Handler>, Self::Error>;
-    /// The producers and consumers of a workflow, by id.
+    /// The ids of a workflow's producers and consumers, in order.
     fn handlers_of(&mut self, id: WorkflowId) -> Result<Vec<HandlerId>, Self::Error>;
-    /// An incident.
     fn incident(&mut self, key: IncidentKey) -> Result<Option<Incident>, Self::Error>;
-    /// A key that was never given before, greater than all before.
+    /// A new key, greater than all keys given before.
     fn new_incident_key(&mut self) -> IncidentKey;
-    /// A key that was never given before, greater than all before.
+    /// A new key, greater than all keys given before.
     fn new_event_key(&mut self) -> EventKey;
-    /// An id that was never given before.
+    /// A new id that was never used before.
     fn new_topic_id(&mut self) -> TopicId;
-    /// An id that was never given before.
+    /// A new id that was never used before.
     fn new_handler_id(&mut self) -> HandlerId;
-    /// A key that was never given before, greater than all before.
+    /// A new key, greater than all keys given before.
     fn new_run_key(&mut self) -> RunKey;
-    /// An id that was never given before.
+    /// A new id that was never used before.
     fn new_schedule_id(&mut self) -> ScheduleId;
-    /// An id that was never given before.
+    /// A new id that was never used before.
     fn new_workflow_id(&mut self) -> WorkflowId;
 }
 
-/// Where a workflow stands.
+/// The status of a workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkflowStatus {
-    /// No version was published yet.
+    /// No revision has been published yet.
     Draft,
-    /// A version is live.
+    /// One revision is live.
     Published,
-    /// Out of use: its schedules are gone, its history stays.
+    /// Out of use: its schedules are deleted, its history stays.
     Archived,
 }
 
@@ -188,7 +185,7 @@ impl WorkflowStatus {
     pub const ALL: [WorkflowStatus; 3] =
         [WorkflowStatus::Draft, WorkflowStatus::Published, WorkflowStatus::Archived];
 
-    /// As it is shown.
+    /// The name in the API and on pages.
     pub fn name(self) -> &'static str {
         match self {
             WorkflowStatus::Draft => "draft",
@@ -198,37 +195,32 @@ impl WorkflowStatus {
     }
 }
 
-/// A workflow over all its versions.
+/// A workflow across all its revisions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workflow {
-    /// Its id.
     pub id: WorkflowId,
-    /// Its name.
     pub name: String,
-    /// Where it stands.
     pub status: WorkflowStatus,
-    /// Someone or something has paused it: nothing starts but by hand.
+    /// A person or a failed handler has paused it: only runs that people start begin.
     pub paused: bool,
-    /// Why, if something did or somebody said.
+    /// The reason, if one is known.
     pub paused_reason: Option<String>,
-    /// The run that it waits for to be settled, if it is paused for that.
+    /// The run that must be resolved before the workflow continues, if it is paused for one.
     pub paused_by: Option<RunKey>,
-    /// The run of one of its handlers that has its turn: there is only one at a time.
+    /// The handler run that is active or next. A workflow has at most one at a time.
     pub handling: Option<RunKey>,
     /// The newest revision, counted from 1.
     pub newest: u32,
     /// The revision that new runs use.
     pub live: Option<u32>,
-    /// How many of its runs may be active at a time.
+    /// The maximum number of active runs.
     pub concurrency: Option<u32>,
-    /// How many are, where that is limited.
+    /// The number of active runs, counted only where `concurrency` limits them.
     pub active: u32,
-    /// How long its runs are kept, if it says so itself.
+    /// How long its runs are kept, if its definition says so.
     pub retention: Option<SignedDuration>,
-    /// The incident that is open: a run that no schedule started has failed, and none has succeeded since.
+    /// The open incident: a run that no schedule started has failed, and none has succeeded since.
     pub incident: Option<IncidentKey>,
-    /// When it was created.
     pub created_at: Timestamp,
-    /// When it was last changed.
     pub updated_at: Timestamp,
 }

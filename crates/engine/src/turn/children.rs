@@ -1,4 +1,4 @@
-//! Runs that runs start: by a step, or because a deadline comes.
+//! Runs that a run starts: for one of its steps, or because one of its deadlines is reached.
 
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::Arc;
@@ -18,9 +18,10 @@ use crate::notices;
 use crate::run::{Alert, Input, NewChild, Run, TriggeredBy};
 
 impl<B: Book> Turn<'_, B> {
-    /// A step starts a run of another workflow.
+    /// Starts a run of another workflow for a step.
     pub(super) fn create_child(&mut self, of: RunKey, child: NewChild) -> Result<(), B::Error> {
-        // Another one that was to begin with it may have been refused, and the run ends for that.
+        // An earlier child of the same decision may have been refused, and the run ends because of
+        // that.
         let is_ending = |run: &Run| run.position.ending.is_some() || run.status.has_ended();
         let token = child.token;
         if self.loaded.runs.get(of).is_some_and(|run| is_ending(run)) {
@@ -65,12 +66,12 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// The published version of a workflow, by its name.
+    /// The id and live revision of the published workflow with this name, or why there is none.
     pub(super) fn live_workflow(
         &mut self,
         name: &str,
     ) -> Result<Result<(WorkflowId, u32), String>, B::Error> {
-        // The book does not know what was created in this turn.
+        // The book does not know workflows that this turn has created.
         let created = self.loaded.workflows.values().find(|workflow| workflow.name == name);
         let id = match created.map(|workflow| workflow.id) {
             Some(id) => Some(id),
@@ -85,8 +86,8 @@ impl<B: Book> Turn<'_, B> {
         Ok(live.map(|live| (id, live)).ok_or_else(|| format!("workflow {name} is not published")))
     }
 
-    /// What a deadline brings about: somebody is told, a workflow is started. What becomes of the run or step
-    /// itself has been decided with it.
+    /// Carries out the actions of a deadline: notifies people and starts a workflow. The run's own
+    /// state machine has already decided how the run or step itself ends.
     pub(super) fn alert(&mut self, of: RunKey, alert: Alert) -> Result<(), B::Error> {
         let run = self.run(of)?.clone();
         let definition = self.definition(run.workflow, run.version)?;
@@ -167,7 +168,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(Ok(self.create_run(new, workflow, live, origin)?))
     }
 
-    /// The workflow that tells people something: made when it is first needed.
+    /// The workflow that delivers notifications. The engine creates it when it is first needed.
     pub(super) fn notice_workflow(&mut self) -> Result<(WorkflowId, u32), B::Error> {
         if let Ok(found) = self.live_workflow(notices::NAME)? {
             return Ok(found);
@@ -184,7 +185,8 @@ impl<B: Book> Turn<'_, B> {
         format!("run {}", id.unwrap_or_default())
     }
 
-    /// A time-ordered id that is the same whenever the same is decided again.
+    /// A time-ordered id that depends only on its arguments and the time of the turn, so that
+    /// repeating the same decision gives the same id.
     pub(super) fn derived_id(&self, of: RunKey, what: u64, which: i64) -> u128 {
         let mut high = foldhash::quality::FixedState::with_seed(1).build_hasher();
         for part in [of.0, what.cast_signed(), which] {
@@ -213,7 +215,7 @@ fn action_of(definition: &Definition, alert: Alert) -> Option<&DeadlineAction> {
     deadline_of(definition, alert.step)?.actions.get(alert.action as usize)
 }
 
-/// What whoever is told or started learns.
+/// The payload for the people who are notified and the workflow that is started.
 fn about(run: &Run, definition: &Definition, alert: Alert) -> serde_json::Value {
     let step = alert.step.and_then(|step| definition.steps.get(step as usize));
     let input: &RawValue = &run.input;

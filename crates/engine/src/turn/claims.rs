@@ -1,4 +1,4 @@
-//! Attempts: handed out to this node or taken by workers, and what is heard of them.
+//! Attempts: handed out to this node or claimed by workers, with their heartbeats and reports.
 
 use jiff::Timestamp;
 use language::definition::{Action, WorkerAction};
@@ -9,11 +9,12 @@ use super::{Book, Effect, Perform, Turn};
 use crate::ids::{RunId, RunKey};
 use crate::run::{self, AttemptEnd, Claimant, Doing, Facts as _, Input, Part};
 
-/// What one claim hands out has payloads of so many bytes at most, save for the last: an answer is made of them.
+/// The payloads of one claim add up to at most this many bytes, not counting the last one, because
+/// the response holds all of them.
 const CLAIMED_BYTES: usize = 4 << 20;
 
 impl<B: Book> Turn<'_, B> {
-    /// The attempt is this node's to perform.
+    /// Hands the attempt to this node to perform.
     pub(super) fn hand_out(&mut self, key: RunKey, part: Part, token: u32) -> Result<(), B::Error> {
         if let Some(perform) = self.perform(key, part, token)? {
             self.output.effects.push(Effect::Perform(Box::new(perform)));
@@ -45,7 +46,8 @@ impl<B: Book> Turn<'_, B> {
         let Some(slot) = self.loaded.runs.loaded(key) else { return Ok(None) };
         let mut facts =
             super::facts::RunFacts { book: self.book, run: key, records: &slot.notes.records };
-        // A phase is given what it works on; only a script of a process looks at other steps by itself.
+        // A phase receives its input directly. Only a script of a process reads the outputs of
+        // other steps.
         let is_given = handler.is_some() && matches!(action, Some(Action::Script(_)));
         let scope = match is_given {
             true => None,
@@ -61,7 +63,8 @@ impl<B: Book> Turn<'_, B> {
         let attempt = active.map_or(0, |active| active.attempt);
         let since =
             active.and_then(|active| active.doing.since()).unwrap_or(self.context.moment.now);
-        // Only who was told by an attempt matters to the next one.
+        // Only a notification needs the output of the attempt before it: it says who was already
+        // notified.
         let tells = matches!(run::action_of(&definition, part), Some(Action::Notification(_)));
         let earlier = match tells && attempt > 1 {
             true => facts.record(part.step, part.item)?.and_then(|record| record.output),
@@ -87,7 +90,7 @@ impl<B: Book> Turn<'_, B> {
         }))
     }
 
-    /// A worker takes what is queued, the oldest first, as long as the answer does not become too large.
+    /// Claims queued parts for a worker, oldest first, until the response would become too large.
     pub(super) fn claim(
         &mut self,
         queues: &[String],
@@ -100,7 +103,7 @@ impl<B: Book> Turn<'_, B> {
         for (key, part) in self.book.queued(queues, limit)? {
             let (worker, claimant) = (worker.to_owned(), Box::new(claimant.clone()));
             let input = Input::Claim { part, worker, claimant, lease_until };
-            // One that is not queued any more is refused.
+            // The run refuses the claim of a part that is no longer queued.
             let Ok(Decided { claimed: Some(token), .. }) = self.decide_run(key, input)? else {
                 continue;
             };
@@ -118,8 +121,9 @@ impl<B: Book> Turn<'_, B> {
         Ok(Ok(Answer::Count(count)))
     }
 
-    /// A worker says how an attempt has ended. What a node performs is for that node to say, and what another one has
-    /// claimed is for that one.
+    /// Takes a worker's report of how an attempt has ended. It refuses the report unless this
+    /// claimant holds the claim: a node reports its own attempts, and another worker its own
+    /// claims.
     pub(super) fn worker_report(
         &mut self,
         id: &RunId,
@@ -145,7 +149,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(decided.map(|_| Answer::Run(id.to_string())).map_err(Refused::Run))
     }
 
-    /// A worker says that it is still at it; whether it is to give up.
+    /// Extends a worker's lease. The answer says whether the worker should stop.
     pub(super) fn heartbeat(
         &mut self,
         id: &RunId,
@@ -171,7 +175,7 @@ impl<B: Book> Turn<'_, B> {
         active.and_then(|active| active.doing.wake_at())
     }
 
-    /// A person decides over a step that asks for it.
+    /// Records a person's decision about an approval step.
     pub(super) fn decide_approval(
         &mut self,
         id: &RunId,
@@ -195,7 +199,8 @@ impl<B: Book> Turn<'_, B> {
     }
 }
 
-/// How large that is what a worker gets. What cannot be filled in here, for a secret say, counts as its input.
+/// The size of what a worker receives for this attempt. A payload that cannot be filled in here,
+/// for example because it needs a secret, counts with the size of the run's input.
 fn payload_bytes(perform: &Perform) -> usize {
     let filled = match &perform.scope {
         Some(Ok(scope)) => perform.action().filled(scope).ok(),

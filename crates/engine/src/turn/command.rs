@@ -1,4 +1,4 @@
-//! What people and programs ask for, each in one transaction.
+//! Commands of people and programs, each carried out in one transaction.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,331 +19,282 @@ use crate::schedule::{self, Input, OverrideAction};
 use crate::topics::Message;
 use crate::trace::TraceContext;
 
-/// What is asked for.
+/// A request to change something.
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// New schedules: all of them or none.
+    /// Creates all of these schedules or none.
     CreateSchedules(Vec<NewSchedule>),
-    /// Changes to a schedule's declaration, as a JSON object of fields.
+    /// Changes a schedule's declaration. The patch is a JSON object of fields.
     EditSchedule {
-        /// Which.
         id: ScheduleId,
-        /// The fields.
         patch: String,
     },
-    /// Schedules go; unknown ids are no mistake unless there is only one.
+    /// Deletes schedules. An unknown id is an error only if it is the only one.
     DeleteSchedules(Vec<ScheduleId>),
-    /// Pause, resume, …
+    /// Pauses, resumes, revives, enables or disables a schedule.
     ControlSchedule {
-        /// Which.
         id: ScheduleId,
-        /// What.
         verb: Verb,
     },
-    /// A run of a schedule by hand.
+    /// Starts a run of a schedule by hand.
     StartSchedule {
-        /// Which.
         id: ScheduleId,
-        /// The run.
         run: NewRun,
     },
-    /// Past occurrences run after all.
+    /// Runs past occurrences after all.
     Backfill {
-        /// Of which schedule.
         id: ScheduleId,
-        /// From.
         from: Timestamp,
-        /// To.
         to: Timestamp,
-        /// At most so many.
+        /// The maximum number of occurrences.
         limit: u32,
-        /// Time between two starts.
+        /// The time between two starts.
         pace: Option<SignedDuration>,
-        /// Whether those that have run already, or wait, run once more.
+        /// Whether occurrences that have run already, or wait to, run once more.
         again: bool,
     },
-    /// What is to become of one occurrence; nothing special if there is no action.
+    /// Overrides one occurrence; without an action, removes its override.
     Override {
-        /// Of which schedule.
         id: ScheduleId,
-        /// Which occurrence.
         nominal: Timestamp,
-        /// What.
         action: Option<OverrideAction>,
-        /// Who says so.
+        /// The caller's name.
         by: String,
     },
-    /// A definition: a new version of the workflow of its name, or a new workflow.
+    /// Stores a definition: as a new revision of the workflow with its name, or as a new workflow.
     SaveWorkflow {
-        /// The text.
+        /// The text of the definition.
         source: String,
-        /// What it means.
+        /// The checked form of the text.
         definition: Arc<Definition>,
-        /// Whether it goes live at once.
+        /// Whether the revision goes live at once.
         publish: bool,
-        /// The folder of a node that it comes from, if it comes from one.
+        /// The definitions folder of a node from which the text was read, if any.
         folder: Option<String>,
     },
-    /// The newest version goes live.
+    /// Makes the newest revision live.
     PublishWorkflow(WorkflowId),
-    /// Out of use.
+    /// Takes a workflow out of use.
     ArchiveWorkflow(WorkflowId),
-    /// Nothing starts but by hand, or everything starts again.
+    /// Pauses a workflow, so that only runs started by hand begin, or resumes it.
     PauseWorkflow {
-        /// Which.
         id: WorkflowId,
-        /// Whether it is to be paused.
         paused: bool,
-        /// Why, if somebody says.
+        /// The reason that the caller gave.
         reason: Option<String>,
     },
-    /// A run of a workflow by hand.
+    /// Starts a run of a workflow by hand.
     StartWorkflow {
-        /// Which.
         id: WorkflowId,
-        /// The run.
         run: NewRun,
     },
-    /// A run is to end.
+    /// Asks a run to end.
     CancelRun {
-        /// Which.
         id: RunId,
-        /// Why, in words.
         reason: String,
     },
-    /// A run that ended is tried again, as a new run.
+    /// Retries a run that has ended, as a new run.
     RetryRun {
-        /// Which.
         id: RunId,
-        /// From the first step, or from the one that failed.
+        /// Whether to begin with the first step; otherwise with the one that failed.
         from_start: bool,
-        /// The new run.
         run: NewRun,
     },
-    /// A person says what became of an attempt.
+    /// Records a person's statement of how an attempt ended.
     ResolveRun {
-        /// Of which run.
         id: RunId,
-        /// What.
         resolution: Resolution,
-        /// Who says so.
+        /// The caller's name.
         by: String,
     },
-    /// The same, of a run with several of them.
+    /// Like `ResolveRun`, for one step of a run with several unresolved attempts.
     ResolveStep {
-        /// Of which run.
         id: RunId,
-        /// Of which step, by its id.
+        /// The step's id.
         step: String,
-        /// What.
         resolution: Resolution,
-        /// Who says so.
+        /// The caller's name.
         by: String,
     },
-    /// A worker takes what is queued. What it is to do comes as effects.
+    /// Claims queued attempts for a worker. The attempts are returned as effects.
     ClaimAttempts {
-        /// From which queues.
         queues: Vec<String>,
-        /// At most so many.
+        /// The maximum number of attempts.
         limit: usize,
-        /// What it calls itself.
+        /// The name that the worker gave itself.
         worker: String,
-        /// Whose they are from then on.
+        /// The owner of the claimed attempts.
         claimant: Claimant,
-        /// It is taken for dead if it is not heard of for so long.
+        /// The worker is presumed dead if it sends no heartbeat for this long.
         lease: SignedDuration,
     },
-    /// A worker is still at it.
+    /// Extends the lease of an attempt that a worker still performs.
     Heartbeat {
-        /// At which run.
         id: RunId,
-        /// At which attempt.
+        /// The attempt's token.
         token: u32,
-        /// Who says so.
+        /// The worker that sends the heartbeat.
         claimant: Claimant,
-        /// It is taken for dead if it is not heard of for so long.
+        /// The worker is presumed dead if it sends no heartbeat for this long.
         lease: SignedDuration,
     },
-    /// The answer to a claim reached no worker: the attempt goes back into its queue as if it had not been taken.
+    /// Returns a claimed attempt to its queue as if it had never been claimed, because the response
+    /// to the claim did not reach the worker.
     ReturnAttempt {
-        /// Of which run.
         id: RunId,
-        /// Which.
+        /// The attempt's token.
         token: u32,
     },
-    /// A worker has ended an attempt.
+    /// Reports the end of an attempt that a worker performed.
     EndAttempt {
-        /// Of which run.
         id: RunId,
-        /// Which.
+        /// The attempt's token.
         token: u32,
-        /// Who says so.
+        /// The worker that reports.
         claimant: Claimant,
-        /// How.
         end: AttemptEnd,
     },
-    /// A person decides over a step that asks for it.
+    /// Records a person's decision about an approval step.
     DecideApproval {
-        /// Of which run.
         id: RunId,
-        /// Which step, by its id.
+        /// The step's id.
         step: String,
-        /// Whether they approve.
         approves: bool,
-        /// Who.
+        /// The caller's name.
         by: String,
-        /// What else they are: it is enough if one of these is asked.
+        /// Other names under which the caller may decide: one that the step asks for is enough.
         roles: Vec<String>,
-        /// What they say about it.
         comment: Option<String>,
     },
-    /// Somebody called the address of a trigger.
+    /// Starts a run because somebody called the URL of a webhook trigger.
     CallTrigger {
-        /// Of which workflow.
         id: WorkflowId,
-        /// Which.
         trigger: String,
-        /// The run.
         run: NewRun,
     },
-    /// Events are published: all of them or none.
+    /// Publishes all of these events or none.
     PublishEvents {
-        /// To which topic.
         topic: TopicId,
-        /// Which.
         events: Vec<Message>,
     },
-    /// Nobody is to work on an event.
+    /// Skips an event: no consumer will work on it.
     SkipEvent {
-        /// Of which topic.
         topic: TopicId,
-        /// Which.
         message_id: String,
-        /// Who says so.
+        /// The caller's name.
         by: String,
     },
-    /// A producer or consumer runs, as soon as its workflow is free.
+    /// Runs a producer or consumer as soon as its workflow is free.
     StartHandler {
-        /// Of which workflow.
         id: WorkflowId,
-        /// Which.
         handler: String,
-        /// The run.
         run: NewRun,
     },
-    /// Next times are computed again: the zone database or a calendar has changed.
+    /// Recomputes next times after the zone database or a calendar has changed.
     Recompute(Vec<ScheduleId>),
 }
 
-/// What is done with a schedule.
+/// What a person does with a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// Nothing new starts.
+    /// Stops new occurrences from starting.
     Pause,
-    /// It goes on.
+    /// Continues after a pause.
     Resume {
-        /// Whether what was missed is caught up.
+        /// Whether missed occurrences are caught up.
         catch_up: bool,
     },
-    /// A new life after done or dead.
+    /// Makes a schedule active again that is done or dead.
     Revive,
-    /// Resume, of a trigger.
+    /// Like `Resume`, for a trigger.
     Enable,
-    /// Pause, of a trigger.
+    /// Like `Pause`, for a trigger.
     Disable,
 }
 
 /// A schedule to create.
 #[derive(Clone, Debug)]
 pub struct NewSchedule {
-    /// What it starts.
     pub workflow: WorkflowId,
-    /// The trigger it belongs to.
+    /// The trigger that declares it.
     pub trigger: Option<String>,
-    /// What is declared.
     pub declared: Box<Declared>,
 }
 
-/// A run to create by hand.
+/// A run to create at a caller's request.
 #[derive(Clone, Debug)]
 pub struct NewRun {
-    /// A time-ordered UUID, made by the edge.
+    /// A time-ordered UUID that the server generated.
     pub id: u128,
-    /// What it works on.
     pub payload: Option<Box<RawValue>>,
-    /// Who starts it.
+    /// The caller's name.
     pub by: String,
-    /// The span of whoever asks for it.
+    /// The caller's span.
     pub trace: Option<TraceContext>,
-    /// What becomes of it if it cannot begin because of others.
+    /// What happens if other runs prevent it from beginning.
     pub if_busy: IfBusy,
 }
 
-/// What became of a command.
+/// The result of a command that was carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// These schedules were created, in the order given.
+    /// The ids of the created schedules, in the order of the request.
     Created(Vec<ScheduleId>),
-    /// This schedule was changed.
+    /// The schedule that was changed.
     Schedule(ScheduleId),
-    /// So many were deleted or computed again.
+    /// How many schedules were deleted or recomputed.
     Count(u64),
-    /// This run was created or changed.
+    /// The id of the run that was created or changed.
     Run(String),
-    /// This handler will run as soon as its workflow is free.
+    /// The handler that will run as soon as its workflow is free.
     Called(String),
-    /// These were published.
+    /// Events were published.
     Published {
-        /// New ones.
+        /// Number of new events.
         published: u64,
-        /// Those that were there already.
+        /// Number of events that already existed.
         replaced: u64,
     },
-    /// The worker is believed to be alive until then.
+    /// The worker's lease.
     Lease {
-        /// When that is.
         until: Timestamp,
-        /// Whether it is to give up.
+        /// Whether the worker should stop the attempt.
         is_told_to_end: bool,
     },
-    /// This revision of the workflow is the newest.
+    /// A revision was stored or published.
     Workflow {
-        /// Which.
         id: WorkflowId,
-        /// Its newest revision.
+        /// The newest revision.
         revision: u32,
-        /// Whether it is new.
+        /// Whether the revision is new.
         is_new: bool,
     },
 }
 
-/// Nothing was changed, for this reason.
+/// Why a command changed nothing.
 #[derive(Clone, Debug)]
 pub enum Refused {
-    /// There is no such thing.
     NotFound {
-        /// What.
+        /// The kind of thing, such as "schedule".
         what: &'static str,
-        /// Which.
         id: String,
     },
-    /// The schedule does not.
+    /// The schedule's state machine refused.
     Schedule(schedule::Refusal),
-    /// The run does not.
+    /// The run's state machine refused.
     Run(run::Refusal),
-    /// What is given is wrong, by place in the list.
+    /// The request is invalid: mistakes by index in the list.
     Invalid(Vec<(usize, Vec<Mistake>)>),
-    /// A limit of active runs is reached.
+    /// A limit on active runs is reached.
     Busy {
-        /// In words.
         message: String,
-        /// The run in the way.
+        /// The run that is in the way.
         run: Option<RunId>,
     },
-    /// It does not fit what is there.
+    /// The request contradicts what is stored.
     Conflict(String),
-    /// It is not possible in the status that a workflow is in.
+    /// The workflow's status does not allow the request.
     WrongStatus(String),
 }
 
@@ -381,7 +332,8 @@ impl fmt::Display for Refused {
 pub(super) type Asked<E> = Result<Result<Answer, Refused>, E>;
 
 impl<B: Book> Turn<'_, B> {
-    /// Carries out a command, and everything that follows from it. A refusal changes nothing.
+    /// Carries out a command and everything that follows from it. A refused command changes
+    /// nothing.
     pub fn command(&mut self, command: Command) -> Asked<B::Error> {
         let answer = self.answer(command)?;
         if answer.is_ok() {
@@ -473,7 +425,7 @@ impl<B: Book> Turn<'_, B> {
         self.context.moment.now.checked_add(lease).unwrap_or(self.context.moment.now)
     }
 
-    /// Computes next times again; how many.
+    /// Recomputes the next times of these schedules, and returns how many were recomputed.
     pub fn recompute(&mut self, ids: &[ScheduleId]) -> Result<u64, B::Error> {
         let mut count = 0;
         for id in ids {

@@ -1,5 +1,5 @@
-//! What a turn has loaded or created: each entity as it is now, what the store has to be told of how it was, and whether
-//! it has to be written.
+//! Entities that a turn has loaded or created: each with its current value, the earlier values that
+//! the store needs, and whether it must be written.
 
 use std::hash::Hash;
 
@@ -13,10 +13,10 @@ use crate::run::{AttemptRecord, Decision, Run, RunStatus, StepRecord};
 use crate::schedule::{Schedule, Status};
 use crate::topics::Topic;
 
-/// Something that a turn can load, change and write.
+/// An entity that a turn can load, change and write.
 pub(super) trait Entity {
     type Id: Copy + Eq + Hash;
-    /// What the store is told of how it was.
+    /// The earlier values that the store needs when it writes the entity.
     type Before;
     /// Data about the entity that only this turn needs.
     type Notes: Default;
@@ -25,7 +25,7 @@ pub(super) trait Entity {
     fn before(&self) -> Self::Before;
 }
 
-/// One entity.
+/// One entity that the turn has touched.
 pub(super) struct Loaded<T: Entity> {
     pub(super) now: T,
     pub(super) before: T::Before,
@@ -37,7 +37,8 @@ pub(super) struct Loaded<T: Entity> {
 /// All entities of one kind that the turn has touched.
 pub(super) struct Table<T: Entity> {
     rows: ById<T::Id, Loaded<T>>,
-    /// In the order in which they were touched, so that the same inputs give the same writes.
+    /// Ids in the order in which the turn touched them, so that the same inputs give the same
+    /// writes.
     order: Vec<T::Id>,
 }
 
@@ -53,12 +54,12 @@ impl<T: Entity> Table<T> {
         self.order.reserve(more);
     }
 
-    /// Takes in an entity that the store has.
+    /// Adds an entity that was read from the store.
     pub(super) fn insert_stored(&mut self, now: T) {
         self.insert(now, false, Change::None);
     }
 
-    /// Takes in an entity that the turn has created.
+    /// Adds an entity that the turn has created.
     pub(super) fn insert_new(&mut self, now: T) {
         self.insert(now, true, Change::Declaration);
     }
@@ -77,7 +78,7 @@ impl<T: Entity> Table<T> {
         self.rows.get(&id).map(|loaded| &loaded.now)
     }
 
-    /// The entity, which is written at the end of the turn.
+    /// The entity, to be changed. It is written at the end of the turn.
     pub(super) fn change(&mut self, id: T::Id, change: Change) -> Option<&mut T> {
         let loaded = self.rows.get_mut(&id)?;
         loaded.change = loaded.change.max(change);
@@ -92,22 +93,22 @@ impl<T: Entity> Table<T> {
         self.rows.get_mut(&id)
     }
 
-    /// All of them, in no order.
+    /// All entities, in no particular order.
     pub(super) fn values(&self) -> impl Iterator<Item = &T> {
         self.rows.values().map(|loaded| &loaded.now)
     }
 
-    /// How many the turn has touched.
+    /// The number of entities that the turn has touched.
     pub(super) fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// The one that was touched at this place in the order.
+    /// The id of the entity that was touched at this position in the order.
     pub(super) fn nth(&self, at: usize) -> Option<T::Id> {
         self.order.get(at).copied()
     }
 
-    /// Whatever has changed, in the order in which it was touched.
+    /// Removes and returns the changed entities, in the order in which they were touched.
     pub(super) fn take_changed(&mut self) -> Vec<Loaded<T>> {
         let order = std::mem::take(&mut self.order);
         let all = order.into_iter().filter_map(|id| self.rows.remove(&id));
@@ -120,19 +121,20 @@ impl<T: Entity> Loaded<T> {
         self.change = self.change.max(change);
     }
 
-    /// Whether the entity is there no more once the turn is written.
+    /// Whether this turn deletes the entity.
     pub(super) fn is_deleted(&self) -> bool {
         self.change == Change::Deleted
     }
 }
 
-/// When it was to be woken, and its status.
+/// The wakeup time and status that an entity had before the turn.
 pub(super) struct WokenAt<S> {
     pub(super) wake: Option<Timestamp>,
     pub(super) status: S,
 }
 
-/// Boxed, as runs are: a turn hands them on from the book to what is written, and they are large.
+/// Schedules and runs are boxed because they are large and a turn moves them from the book to the
+/// writes.
 impl Entity for Box<Schedule> {
     type Id = ScheduleId;
     type Before = WokenAt<Status>;
@@ -151,14 +153,14 @@ impl Entity for Box<Schedule> {
 #[derive(Default)]
 pub(super) struct StepNotes {
     pub(super) records: Vec<StepRecord>,
-    /// Attempts that ended and that others follow.
+    /// Attempts that ended and were followed by another attempt.
     pub(super) earlier: Vec<AttemptRecord>,
-    /// Whether something about the steps may have changed.
+    /// Whether the run's steps may have changed.
     pub(super) steps_changed: bool,
 }
 
 impl StepNotes {
-    /// What a decision says of the steps is written with the run.
+    /// Takes the step and attempt records of a decision, to be written with the run.
     pub(super) fn keep(&mut self, decision: &mut Decision, steps_changed: bool) {
         self.steps_changed |= steps_changed;
         self.records.append(&mut decision.records);
@@ -192,14 +194,14 @@ impl Entity for Workflow {
     fn before(&self) {}
 }
 
-/// Counts of the events of a topic that this turn has changed.
+/// What this turn did to the events of a topic.
 #[derive(Default)]
 pub(super) struct EventNotes {
-    /// How many of them have moved.
+    /// The number of events that changed state.
     pub(super) moved: usize,
-    /// How many of them are done with.
+    /// The number of events that were consumed.
     pub(super) consumed: usize,
-    /// When the first one was published.
+    /// When the first new event was published.
     pub(super) first_new: Option<Timestamp>,
 }
 
@@ -217,7 +219,7 @@ impl Entity for Topic {
 
 impl Entity for Handler {
     type Id = HandlerId;
-    /// When it was due.
+    /// When the handler was due before the turn.
     type Before = Option<Timestamp>;
     type Notes = ();
 

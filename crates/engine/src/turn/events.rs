@@ -1,4 +1,5 @@
-//! Events that people and programs publish or skip, and those who hear of them: triggers, steps that wait, consumers.
+//! Events that people and programs publish or skip, and what receives them: triggers, waiting steps
+//! and consumers.
 
 use std::collections::BTreeSet;
 
@@ -19,9 +20,10 @@ use crate::run::family::hops_of;
 use crate::run::{Input, Parent, Part, Published, TriggeredBy};
 use crate::topics::{Event, EventState, Message, Subscriber};
 
-/// Steps that wait for a topic and are asked at a time.
+/// How many steps that wait for a topic are read at a time.
 const ASKED: usize = 1_000;
-/// Pending events that a step which begins to wait looks at: a few, then more if none of them is the one.
+/// How many pending events a step looks at when it begins to wait: a few at first, then more if
+/// none of them matches.
 const LOOKED_AT: [usize; 3] = [8, 100, 1_000];
 
 impl<B: Book> Turn<'_, B> {
@@ -68,7 +70,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(Ok(Answer::Count(1)))
     }
 
-    /// Whether triggers or steps hear of what is published to a topic.
+    /// Whether triggers or waiting steps receive what is published to a topic.
     pub(super) fn is_listened_to(&mut self, id: TopicId) -> Result<bool, B::Error> {
         let subscribers = self.book.subscribers(id)?;
         let triggers = subscribers.iter().any(|s| matches!(s, Subscriber::Triggers(_)));
@@ -76,8 +78,8 @@ impl<B: Book> Turn<'_, B> {
         Ok(triggers || waits || !self.book.waiting_for(id, None, 1)?.is_empty())
     }
 
-    /// Steps that wait for one of these events go on; then triggers start runs. What nobody else will work on is
-    /// done with.
+    /// Gives each event to a step that waits for it; otherwise triggers start runs for it. If the
+    /// topic has no consumer, an event that a trigger has used or refused moves to its final state.
     pub(super) fn tell_listeners(
         &mut self,
         id: TopicId,
@@ -116,7 +118,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// What has begun to wait in this turn: the book does not know it yet.
+    /// Parts that began to wait in this turn. The book does not know them yet.
     fn new_waits(&self, id: TopicId) -> Vec<(RunKey, Part)> {
         let begun = self.output.writes.waits.iter().filter_map(|write| match write {
             WaitWrite::Begin(topic, run, part) if *topic == id => Some((*run, *part)),
@@ -125,7 +127,7 @@ impl<B: Book> Turn<'_, B> {
         begun.collect()
     }
 
-    /// The first step that waits for this event takes it; whether there was one.
+    /// Gives the event to the first step that waits for it, and returns whether there was one.
     fn give_to_waiting(&mut self, id: TopicId, event: &Event) -> Result<bool, B::Error> {
         let seen = self.event_seen(id, event);
         let mut after = None;
@@ -149,7 +151,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(false)
     }
 
-    /// Offers an event to a step; whether it took it.
+    /// Offers an event to a waiting step, and returns whether the step took it.
     fn offer(
         &mut self,
         run: RunKey,
@@ -166,7 +168,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(true)
     }
 
-    /// An event as expressions see it.
+    /// The event as expressions see it.
     fn event_seen(&self, id: TopicId, event: &Event) -> Box<RawValue> {
         let name = self.topic(id).map(|topic| topic.name.as_str()).unwrap_or_default();
         let Message { message_id, title, payload, causes } = &event.message;
@@ -177,7 +179,7 @@ impl<B: Book> Turn<'_, B> {
         serde_json::value::to_raw_value(&told).unwrap_or_else(|_| RawValue::NULL.to_owned())
     }
 
-    /// Starts a run for each trigger of a workflow that this event is for.
+    /// Starts a run for each trigger of a workflow that matches this event.
     fn start_by_event(
         &mut self,
         workflow: WorkflowId,
@@ -231,7 +233,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// The consumers of a topic are to look.
+    /// Calls the consumers of a topic to look for work.
     pub(super) fn tell_consumers(&mut self, id: TopicId) -> Result<(), B::Error> {
         let mut workflows = BTreeSet::new();
         for subscriber in self.book.subscribers(id)? {
@@ -245,7 +247,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// How many hops an event of this publisher is away from what began it.
+    /// How many hops an event of this publisher is away from the run that began the chain.
     pub(super) fn hops_of_event(&self, by: Publisher) -> u8 {
         match by {
             Publisher::Outside => 0,
@@ -257,8 +259,8 @@ impl<B: Book> Turn<'_, B> {
         }
     }
 
-    /// A part has begun to wait: the first pending event that it waits for is the one. Few are looked at first,
-    /// since the oldest is nearly always the one.
+    /// Offers pending events to a part that has begun to wait, oldest first, until it takes one. It
+    /// reads only a few at first, since the oldest nearly always matches.
     pub(super) fn offer_pending(
         &mut self,
         run: RunKey,
@@ -282,7 +284,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// A step of a run publishes.
+    /// Publishes the event of a step.
     pub(super) fn publish_of_step(
         &mut self,
         key: RunKey,
@@ -296,7 +298,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// The definition that a run is of, with all that belongs to its workflow.
+    /// The whole definition of a run's workflow, even if the run is a handler's.
     pub(super) fn whole_definition(
         &mut self,
         key: RunKey,
@@ -307,27 +309,29 @@ impl<B: Book> Turn<'_, B> {
     }
 }
 
-/// Who publishes an event.
+/// The publisher of an event.
 #[derive(Clone, Copy)]
 pub(super) enum Publisher {
     /// A person or a program, over the API.
     Outside,
     /// A step of this run.
     Step(RunKey),
-    /// This run of a producer or consumer; its events are so many hops away from what began it.
+    /// This run of a producer or consumer. Its events are this many hops away from the run that
+    /// began the chain.
     Handler(RunKey, u8),
 }
 
-/// What the triggers did that heard of an event.
+/// What the triggers did with an event.
 #[derive(Default)]
 struct Heard {
-    /// The last run that one of them started.
+    /// The last run that a trigger started.
     started: Option<RunKey>,
-    /// Why one of them did not start its run.
+    /// Why a trigger did not start its run.
     refused: Option<String>,
 }
 
-/// What a run works on that an event starts, if it does. An event that a condition cannot be told of is none for it.
+/// The payload of the run that an event starts, or `None` if the trigger does not match. An event
+/// on which the condition or the payload template fails does not match.
 fn payload_of(
     event: &Event,
     seen: &RawValue,

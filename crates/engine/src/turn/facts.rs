@@ -1,10 +1,10 @@
-//! What a decision over a run may look up.
+//! What a decision about a run may look up.
 
 use super::Book;
 use crate::ids::RunKey;
 use crate::run::{Facts, Item, StepRecord};
 
-/// The records of one run: those of this turn, and the book's.
+/// The step records of one run: those that this turn has added, and those in the book.
 pub(super) struct RunFacts<'a, B: Book> {
     pub(super) book: &'a mut B,
     pub(super) run: RunKey,

@@ -1,29 +1,32 @@
-//! Families: a run, the runs that it starts by steps, events and deadlines, and those that they start. A family has
-//! limits, so that what starts itself ends with a reason instead of filling the store.
+//! Families: a run, the runs that it starts by steps, events and deadlines, and their descendants.
+//! A family has limits, so that a workflow that starts itself ends with a reason instead of filling
+//! the store.
 
 use super::{Book, ById, Turn};
 use crate::ids::RunKey;
 use crate::run::Parent;
 use crate::run::family::{HOPS, too_many_hops};
 
-/// Runs above a run, each waiting for the next. One that starts itself is stopped here.
+/// The maximum number of ancestors of a run, each waiting for the next. It stops a workflow that
+/// starts itself.
 const DEPTH: u8 = 8;
-/// Runs that descend from one run: `for_each` over ten thousand items, each with a few runs of its own.
+/// The maximum number of descendants of one run. It allows `for_each` over ten thousand items, each
+/// with a few runs of its own.
 const DESCENDANTS: usize = 50_000;
-/// How many runs descend from each root, as far as this turn knows.
+/// The number of descendants of each root, as far as this turn has counted.
 pub(super) type Families = ById<RunKey, usize>;
 
-/// How a run comes to be started by another one.
+/// How one run starts another.
 #[derive(Clone, Copy)]
 pub(super) enum Link {
-    /// By a step; the attempt that waits for it, if one does.
+    /// By a step. The token names the attempt that waits for the new run, if one does.
     Step(Option<u32>),
     /// By an event that a step or a handler published, or by a deadline.
     Hop,
 }
 
 impl<B: Book> Turn<'_, B> {
-    /// The place of a run that `of` starts in its family, or why it must not be started.
+    /// The parent of a run that `of` starts, or why the run must not be started.
     pub(super) fn join_family(
         &mut self,
         of: RunKey,

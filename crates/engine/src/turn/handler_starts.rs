@@ -1,4 +1,4 @@
-//! Producers and consumers that somebody starts, or that are tried again.
+//! Producers and consumers that a person starts or that are retried.
 
 use language::definition::Definition;
 use language::definition::HandlerKind;
@@ -12,7 +12,7 @@ use crate::ids::{HandlerId, RunKey, WorkflowId};
 use crate::schedule;
 
 impl<B: Book> Turn<'_, B> {
-    /// Someone starts a producer or a consumer.
+    /// Starts a producer or a consumer by hand.
     pub(super) fn start_handler(
         &mut self,
         id: WorkflowId,
@@ -58,8 +58,8 @@ impl<B: Book> Turn<'_, B> {
         }))
     }
 
-    /// The run that the workflow's other handlers wait for. A run that the pause of its workflow keeps from beginning
-    /// is in nobody's way.
+    /// The run that the workflow's other handlers wait for. A pending run of a paused workflow
+    /// holds up nobody, since it cannot begin.
     pub(super) fn handler_in_the_way(
         &mut self,
         id: WorkflowId,
@@ -72,7 +72,7 @@ impl<B: Book> Turn<'_, B> {
         })
     }
 
-    /// For a caller who does not want to wait for this run of a handler.
+    /// The refusal for a caller who does not want to wait for this handler run.
     pub(super) fn busy_handler(
         &mut self,
         id: WorkflowId,
@@ -83,7 +83,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(Refused::busy(what, self.run_id(Some(run))?))
     }
 
-    /// A run of a producer besides its schedule: it waits for its workflow to be free.
+    /// Starts a producer's run outside its schedule. The run waits until its workflow is free.
     fn start_producer(&mut self, id: WorkflowId, name: &str, new: &NewRun) -> Asked<B::Error> {
         let trigger = format!("producers.{name}");
         let known = self.book.triggered_schedules(id)?;
@@ -99,8 +99,8 @@ impl<B: Book> Turn<'_, B> {
         }
     }
 
-    /// A run of a producer besides its schedule has failed in passing, and is tried again. One that is due by its
-    /// schedule is tried again by that.
+    /// Retries a producer's run that was started outside its schedule and failed with a transient
+    /// error. The schedule itself retries the runs of its occurrences.
     pub(super) fn try_producer_again(&mut self, id: HandlerId) -> Result<(), B::Error> {
         let Some(handler) = self.handler_mut(id) else { return Ok(()) };
         handler.retry_at = None;
@@ -113,13 +113,14 @@ impl<B: Book> Turn<'_, B> {
             trace: None,
             if_busy: IfBusy::Refuse,
         };
-        // One that is active meanwhile stands for it.
+        // If the schedule refuses because a run is active, that run takes the place of the retry.
         let _ = self.start_producer(workflow, &name, &new)?;
         Ok(())
     }
 
-    /// Someone starts a workflow that has handlers alone: all its producers run one after the other, or, if it has
-    /// none, its consumers look. A caller who does not want to wait gets those that are not active already.
+    /// Starts a workflow that has only handlers: all its producers run one after the other, or, if
+    /// it has none, its consumers look for work. For a caller who does not want to wait, only those
+    /// start that are not active already.
     pub(super) fn start_all_handlers(
         &mut self,
         id: WorkflowId,

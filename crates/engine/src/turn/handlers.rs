@@ -1,4 +1,4 @@
-//! Producers and consumers within a turn: who is next when their workflow is free.
+//! Producers and consumers within a turn: which one runs next when their workflow is free.
 
 use jiff::Timestamp;
 use language::definition::Definition;
@@ -34,7 +34,7 @@ impl<B: Book> Turn<'_, B> {
             let (is_new, is_deleted) = (loaded.is_new, loaded.is_deleted());
             let (mut handler, old_due) = (Box::new(loaded.now), loaded.before);
             if is_deleted {
-                // Its wakeup is where it was before this turn.
+                // The store deletes the wakeup that was due before this turn.
                 (handler.retry_at, handler.wake_at) = (None, old_due);
             }
             self.output.writes.handlers.push(match (is_new, is_deleted) {
@@ -46,7 +46,7 @@ impl<B: Book> Turn<'_, B> {
         }
     }
 
-    /// The handlers of a workflow that are there, in the order of their ids.
+    /// The existing handlers of a workflow, ordered by id.
     pub(super) fn handlers_of(&mut self, workflow: WorkflowId) -> Result<Vec<HandlerId>, B::Error> {
         if !self.loaded.handlers_of.contains_key(&workflow) {
             let known = self.book.handlers_of(workflow)?;
@@ -62,7 +62,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(there)
     }
 
-    /// The handler of this name, if it is still there.
+    /// The handler with this name, if it exists.
     pub(super) fn handler_named(
         &mut self,
         workflow: WorkflowId,
@@ -77,12 +77,12 @@ impl<B: Book> Turn<'_, B> {
         self.loaded.handlers.get(id)
     }
 
-    /// A handler that is going to be changed.
+    /// A handler that the caller will change.
     pub(super) fn handler_mut(&mut self, id: HandlerId) -> Option<&mut Handler> {
         self.loaded.handlers.change(id, Change::Progress)
     }
 
-    /// A consumer is to look, for this reason.
+    /// Calls a consumer to look for work, for this reason.
     pub(super) fn call_handler(&mut self, id: HandlerId, cause: Cause) -> Result<(), B::Error> {
         if !self.load_handler(id)? {
             return Ok(());
@@ -96,7 +96,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// A consumer's sleep is over, or the wait before it is tried again.
+    /// Handles a consumer whose sleep or backoff is over.
     pub(super) fn handler_due(&mut self, id: HandlerId) -> Result<(), B::Error> {
         if !self.load_handler(id)? {
             return Ok(());
@@ -120,8 +120,8 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// Begins a run of the consumer that is next, if the workflow is free and one is ready. Producers whose runs wait
-    /// come after them.
+    /// Starts a run of the next consumer if the workflow is free and a consumer is ready. If none
+    /// is, pending runs of producers may begin.
     pub(super) fn look_at_handlers(&mut self, id: WorkflowId) -> Result<(), B::Error> {
         let workflow = self.workflow(id)?;
         if workflow.handling.is_some() {
@@ -137,7 +137,7 @@ impl<B: Book> Turn<'_, B> {
             let Some(known) = self.handler(handler).filter(|known| known.is_ready()) else {
                 continue;
             };
-            // What somebody asks for happens, paused or not.
+            // A consumer that a person has called runs even while the workflow is paused.
             if paused && known.cause != Some(Cause::ByHand) {
                 continue;
             }
@@ -156,7 +156,7 @@ impl<B: Book> Turn<'_, B> {
         }
     }
 
-    /// The topics that a consumer works on.
+    /// The topics that a consumer subscribes to.
     pub(super) fn subscribed(
         &mut self,
         workflow: WorkflowId,
@@ -186,7 +186,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(oldest)
     }
 
-    /// Creates the next run of a consumer: it has its workflow's turn from now on.
+    /// Creates the next run of a consumer, which occupies its workflow from now on.
     pub(super) fn start_consumer(
         &mut self,
         id: HandlerId,
@@ -246,7 +246,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// Whether somebody asks for this consumer, of which a run may be pending already.
+    /// Whether a person has called this consumer, whose run may already be pending.
     pub(super) fn is_called_for(
         &mut self,
         workflow: WorkflowId,
@@ -257,7 +257,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(known.is_some_and(|known| known.cause == Some(Cause::ByHand)))
     }
 
-    /// A run of a handler has begun.
+    /// Updates the handler when one of its runs has begun.
     pub(super) fn handler_begun(&mut self, key: RunKey) -> Result<(), B::Error> {
         let run = self.run(key)?;
         let (workflow, Some(name)) = (run.workflow, run.handler.clone()) else { return Ok(()) };
@@ -265,7 +265,7 @@ impl<B: Book> Turn<'_, B> {
         if let Some(id) = self.handler_named(workflow, &name)?
             && let Some(handler) = self.handler_mut(id)
         {
-            // Whoever asked for it while its run was pending has asked for this run.
+            // A call by hand that arrived while the run was pending is answered by this run.
             handler.cause = handler.cause.filter(|cause| *cause != Cause::ByHand);
             handler.run = Some(key);
             handler.last_run_at = Some(now);
@@ -274,7 +274,8 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// The handlers of a version that goes live: new ones are made, others kept, those that it does not have go.
+    /// Applies the handlers of a revision that goes live: creates new ones, keeps known ones, and
+    /// removes those that the revision does not declare.
     pub(super) fn move_handlers(
         &mut self,
         id: WorkflowId,
@@ -332,7 +333,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(id)
     }
 
-    /// Whether there are events that a consumer could work on.
+    /// Whether there are pending events that a consumer could work on.
     pub(super) fn has_pending(
         &mut self,
         workflow: WorkflowId,
@@ -356,8 +357,8 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// The events of a run whose mutation was done, and with which nobody will go on: to give them back would do it
-    /// again.
+    /// Skips the events of a run whose mutation was done and that no consumer will continue. Making
+    /// them pending again would repeat the mutation.
     pub(super) fn leave_behind(&mut self, run: RunKey, consumer: &str) -> Result<(), B::Error> {
         for fate in self.reserved_by(run)? {
             let reason = format!("its mutation was done, and the consumer {consumer} is gone");
@@ -366,7 +367,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// A workflow that is out of use has no handlers, and hears of nothing.
+    /// Removes all handlers and subscriptions of an archived workflow.
     pub(super) fn remove_handlers(&mut self, id: WorkflowId) -> Result<(), B::Error> {
         for handler in self.handlers_of(id)? {
             self.remove_handler(handler)?;
@@ -375,7 +376,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// Handlers go on after their workflow was paused: what failed is tried again.
+    /// Continues a workflow's handlers after a pause, and retries those that failed.
     pub(super) fn resume_handlers(&mut self, id: WorkflowId) -> Result<(), B::Error> {
         for handler in self.handlers_of(id)? {
             let Some(known) = self.handler(handler) else { continue };
@@ -399,7 +400,8 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// The schedule of a producer whose failure has paused it goes on, with what was missed.
+    /// Resumes the schedule of a producer that a failure has paused, and catches up what was
+    /// missed.
     fn resume_producer(&mut self, id: WorkflowId, name: &str) -> Result<(), B::Error> {
         let trigger = format!("producers.{name}");
         let known = self.book.triggered_schedules(id)?;
@@ -407,14 +409,14 @@ impl<B: Book> Turn<'_, B> {
         let its = known.iter().find(|known| is_its(known)).map(|known| known.id);
         if let Some(schedule) = its {
             let input = schedule::Input::Resume { catch_up: true };
-            // One that was not paused goes on anyway.
+            // A schedule that was not paused refuses, and continues anyway.
             let _ = self.decide_schedule(schedule, input, None)?;
         }
         Ok(())
     }
 }
 
-/// What a consumer's run is shown to work on.
+/// The input of a consumer's run.
 fn handler_input(handler: &Handler, cause: Cause, payload: Option<&RawValue>) -> Box<RawValue> {
     let told = serde_json::json!({
         "handler": handler.name, "cause": cause.name(), "payload": payload,
@@ -422,7 +424,7 @@ fn handler_input(handler: &Handler, cause: Cause, payload: Option<&RawValue>) ->
     serde_json::value::to_raw_value(&told).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
-/// Whether a run was asked for by somebody: it begins also while its workflow is paused.
+/// Whether a person asked for the run. Such a run begins even while its workflow is paused.
 pub(super) fn is_asked_for(triggered_by: TriggeredBy) -> bool {
     matches!(triggered_by, TriggeredBy::Manual)
 }

@@ -1,4 +1,4 @@
-//! Incidents within a turn: they begin and end with the run that is their cause.
+//! Incidents within a turn: they begin and end with the runs that cause them.
 
 use jiff::Timestamp;
 use language::definition::{Channel, IncidentAction};
@@ -16,29 +16,28 @@ use crate::notices;
 use crate::run::{Ending, Run, RunError, TriggeredBy};
 use crate::schedule::{Due, Status};
 
-/// Of what is written at the end, so many characters are told: the end says why.
+/// How many characters of a failed step's output a message includes. It takes them from the end,
+/// where the cause usually stands.
 const OUTPUT_CHARS: usize = 2_000;
 
-/// Where nobody has said anything.
+/// The setup of a turn whose node has configured no notifications.
 pub(super) static NO_SETUP: Setup = Setup::NONE;
 
-/// What has finally failed.
+/// A failure that is final.
 pub(super) struct Failed {
     /// The run, if there was one.
     pub(super) run: Option<RunKey>,
-    /// When the occurrence was due.
     pub(super) due: Option<Due>,
-    /// What went wrong.
     pub(super) error: String,
-    /// Whether the schedule died of it.
+    /// Whether the schedule is dead because of the failure.
     pub(super) has_died: bool,
 }
 
-/// Whose incident it is.
+/// What the incident is about.
 #[derive(Clone, Copy)]
 enum Subject {
     Schedule(ScheduleId, WorkflowId),
-    /// Runs that no schedule started.
+    /// Runs of this workflow that no schedule started.
     Workflow(WorkflowId),
 }
 
@@ -57,7 +56,6 @@ impl Subject {
     }
 }
 
-/// Whether an incident begins or ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Event {
     Failure,
@@ -65,7 +63,7 @@ enum Event {
 }
 
 impl<B: Book> Turn<'_, B> {
-    /// An occurrence has failed for good, or the schedule has died.
+    /// Handles an occurrence that has finally failed, or a schedule that has died.
     pub(super) fn schedule_failed(
         &mut self,
         id: ScheduleId,
@@ -76,7 +74,8 @@ impl<B: Book> Turn<'_, B> {
         match schedule.progress.incident {
             Some(_) if !failed.has_died => return Ok(()),
             Some(open) => {
-                // Nothing more comes of it: that is told, whatever was told before.
+                // The schedule will not run again. People are notified of that, even if they were
+                // notified of an earlier failure.
                 let end = IncidentEnd::of_itself(How::Died, self.context.moment.now);
                 self.output.writes.incidents.push(IncidentWrite::End(open, Box::new(end)));
             }
@@ -85,7 +84,7 @@ impl<B: Book> Turn<'_, B> {
         self.begin_incident(subject, failed)
     }
 
-    /// A run of the schedule has succeeded.
+    /// Ends the schedule's incident after a run of it has succeeded.
     pub(super) fn schedule_succeeded(
         &mut self,
         id: ScheduleId,
@@ -98,7 +97,8 @@ impl<B: Book> Turn<'_, B> {
         self.end_incident(subject, open, run)
     }
 
-    /// A run has ended that no schedule started. What tells of incidents, or was started by one, begins none.
+    /// Begins or ends the incident of a workflow after a run that no schedule started has ended.
+    /// Runs that notify people of incidents, or that an incident started, begin none.
     pub(super) fn judge_run(&mut self, key: RunKey) -> Result<(), B::Error> {
         let run = self.run(key)?.clone();
         match run.ending() {
@@ -108,7 +108,8 @@ impl<B: Book> Turn<'_, B> {
         }
     }
 
-    /// The run of a handler has failed and is not tried again: its workflow waits for a person.
+    /// Handles a handler's run that has failed and will not be retried: its workflow waits for a
+    /// person.
     pub(super) fn handler_failed(&mut self, run: &Run) -> Result<(), B::Error> {
         match run.schedule {
             Some(id) if self.load_schedule(id)? => {
@@ -203,7 +204,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// An incident, also one that began in this turn.
+    /// An incident, including one that began in this turn.
     fn incident(&mut self, key: IncidentKey) -> Result<Option<Incident>, B::Error> {
         let begun = self.output.writes.incidents.iter().find_map(|write| match write {
             IncidentWrite::Begin(incident) if incident.key == key => Some((**incident).clone()),
@@ -227,7 +228,8 @@ impl<B: Book> Turn<'_, B> {
         self.output.notices.push(Notice::Incident { key, workflow, schedule, is_open, refused });
     }
 
-    /// What is to be done: what is written nearest holds. The trigger, else the workflow, else the node.
+    /// The actions for an incident. The declaration nearest to it applies: the trigger's, else the
+    /// workflow's, else the node's.
     fn actions(
         &mut self,
         subject: Subject,
@@ -339,7 +341,7 @@ impl<B: Book> Turn<'_, B> {
         })
     }
 
-    /// What whoever is told or started learns.
+    /// The payload for the people who are notified and the workflow that is started.
     fn about(
         &mut self,
         subject: Subject,
@@ -378,7 +380,7 @@ impl<B: Book> Turn<'_, B> {
         }))
     }
 
-    /// The end of what the step that failed has written.
+    /// The end of the output of the step that failed.
     fn output_end(&mut self, run: Option<RunKey>) -> Result<Option<String>, B::Error> {
         let Some(run) = run.and_then(|key| self.loaded.runs.get(key)).cloned() else {
             return Ok(None);
@@ -395,8 +397,8 @@ impl<B: Book> Turn<'_, B> {
     }
 }
 
-/// The end of what a command or a server said, of what is kept of it. A command says something in two places; what it
-/// says of its failure comes last.
+/// The end of the kept output of a command or a server. A command has two outputs; standard error
+/// comes last, since it usually explains the failure.
 fn written(output: &Value) -> Option<String> {
     let text = |key: &str| output.get(key).and_then(Value::as_str);
     let texts = [text("stdout"), text("stderr"), text("body"), output.as_str()];

@@ -1,5 +1,6 @@
-//! One turn: inputs in; everything that is written, done and told out. The store gives it a
-//! [`Book`] to read in, writes [`Writes`] in the same transaction, and hands back the rest.
+//! One turn: the engine takes inputs and returns the writes, effects and notices that follow from
+//! them. The store gives the turn a [`Book`] to read from, applies its [`Writes`] in the same
+//! transaction, and returns effects and notices to its caller.
 
 mod book;
 mod children;
@@ -58,10 +59,11 @@ use language::Rules;
 use language::definition::Definition;
 use language::notification_setup::Setup;
 
-/// Found by an id that was given here: nobody outside chooses them to collide.
+/// A map keyed by ids that this program assigned. A fast hash without a random seed is safe because
+/// no outsider can choose ids that collide.
 pub type ById<K, V> = HashMap<K, V, foldhash::fast::FixedState>;
 
-/// A turn in the making.
+/// A turn that is being decided. [`Turn::finish`] returns its results.
 pub struct Turn<'a, B: Book> {
     book: &'a mut B,
     context: Context<'a>,
@@ -69,25 +71,26 @@ pub struct Turn<'a, B: Book> {
     capacity: Places,
     worklist: Worklist,
     output: Output,
-    /// What is being read or decided: whatever goes wrong is about it.
+    /// The entity that is being read or decided. If an error follows, it is about this entity.
     deciding: Option<Wakeup>,
 }
 
-/// What does not change during a turn.
+/// Values that do not change during a turn.
 struct Context<'a> {
     rules: &'a Rules,
     moment: Moment,
-    /// On whose behalf the turn is taken.
+    /// The node that takes the turn.
     node: NodeId,
-    /// Whom the node can tell, and whom it tells of failures if nobody says otherwise.
+    /// The notification channels of the node, and the recipients of failure notices that no
+    /// definition overrides.
     setup: &'a Setup,
-    /// Whether spans are wanted.
+    /// Whether the caller wants spans.
     is_traced: bool,
-    /// What could not be read or decided before: it is passed over.
+    /// Entities that an earlier turn could not read or decide. This turn skips them.
     set_aside: Option<&'a HashSet<Wakeup>>,
 }
 
-/// What the turn has loaded or created.
+/// Entities that the turn has loaded or created.
 #[derive(Default)]
 struct Entities {
     schedules: Table<Box<Schedule>>,
@@ -99,13 +102,13 @@ struct Entities {
     events: topics::Events,
     definitions: ById<(WorkflowId, u32), Arc<Definition>>,
     families: families::Families,
-    /// What runs of handlers leave behind if they succeed.
+    /// What each handler run leaves behind if it succeeds.
     outcomes: ById<RunKey, phases::Outcome>,
-    /// What the items see of which one began last.
+    /// The expression scope of the items of the step whose item began last.
     item_scope: Option<crate::run::ItemScope>,
 }
 
-/// What follows from the decisions so far.
+/// Results of the decisions so far.
 #[derive(Default)]
 struct Output {
     writes: Writes,
@@ -114,22 +117,23 @@ struct Output {
     spans: Vec<Span>,
 }
 
-/// What a turn gives.
+/// The result of a turn.
 #[derive(Debug)]
 pub struct Turned {
-    /// To be written.
+    /// The store writes these in the turn's transaction.
     pub writes: Writes,
-    /// To be done after the commit.
+    /// The node performs these after the commit.
     pub effects: Vec<Effect>,
-    /// To be told after the commit.
+    /// The node publishes these after the commit.
     pub notices: Vec<Notice>,
-    /// What has ended, if it is wanted as spans.
+    /// Runs and attempts that ended in this turn, if the caller asked for spans.
     pub spans: Vec<Span>,
-    /// Where the next one goes on to look for pending runs, and how many places are left.
+    /// Free capacity, and the workflow after which the next turn continues its search for pending
+    /// runs.
     pub places: Places,
 }
 
-/// What has happened to an entity: the greatest change counts.
+/// How an entity was changed in this turn. The greatest change decides what is written.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Change {
     None,
@@ -138,18 +142,18 @@ enum Change {
     Deleted,
 }
 
-/// What is stored as waiting for a time.
+/// An entity that the store wakes at a given time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Wakeup {
-    /// A run: its timeout, its backoff, the end of its cancel grace. Before schedules, so that a run
-    /// that ends at an instant is settled before an occurrence due at it.
+    /// A run: its timeout, its backoff or the end of its cancel grace period. Runs sort before
+    /// schedules, so that a run that ends at an instant is settled before an occurrence due at that
+    /// instant is decided.
     Run(RunKey),
-    /// A schedule.
     Schedule(ScheduleId),
-    /// A consumer's sleep is over, or the wait before it is tried again. After runs and schedules: what they bring
-    /// about at the same instant is there when it looks.
+    /// A consumer whose sleep or backoff is over. Handlers sort after runs and schedules, so that a
+    /// consumer sees what those publish at the same instant.
     Handler(HandlerId),
-    /// A node's lease has run out.
+    /// A node whose lease has expired.
     Node(NodeId),
 }
 
@@ -181,42 +185,44 @@ impl<'a, B: Book> Turn<'a, B> {
         }
     }
 
-    /// Whether what ends is wanted as spans too.
+    /// Sets whether the turn also returns spans for runs and attempts that end.
     #[must_use]
     pub fn traced(self, is_traced: bool) -> Self {
         Turn { context: Context { is_traced, ..self.context }, ..self }
     }
 
-    /// Whom the node can tell, and whom it tells of failures if nobody says otherwise.
+    /// Sets the notification channels of the node, and the recipients of failure notices that no
+    /// definition overrides.
     #[must_use]
     pub fn telling(self, setup: &'a Setup) -> Self {
         Turn { context: Context { setup, ..self.context }, ..self }
     }
 
-    /// These are passed over, as if they were not there.
+    /// Sets entities that the turn skips as if they did not exist.
     #[must_use]
     pub fn without(self, set_aside: &'a HashSet<Wakeup>) -> Self {
         Turn { context: Context { set_aside: Some(set_aside), ..self.context }, ..self }
     }
 
-    /// What the turn was reading or deciding last: after a failure, what it is about.
+    /// The entity that the turn read or decided last. After an error, it is the entity that caused
+    /// it.
     pub fn deciding(&self) -> Option<Wakeup> {
         self.deciding
     }
 
-    /// Begins to read or decide something; whether it is to be passed over.
+    /// Marks `what` as the entity being decided, and returns whether this turn must skip it.
     fn passes_over(&mut self, what: Wakeup) -> bool {
         self.deciding = Some(what);
         self.context.set_aside.is_some_and(|set_aside| set_aside.contains(&what))
     }
 
-    /// So many inputs will come: room is made once.
+    /// Reserves space for this many inputs.
     pub fn expect(&mut self, inputs: usize) {
         self.loaded.schedules.reserve(inputs);
         self.loaded.runs.reserve(inputs);
     }
 
-    /// A wakeup has come.
+    /// Handles one due wakeup and everything that follows from it.
     pub fn wake(&mut self, wakeup: Wakeup) -> Result<(), B::Error> {
         match wakeup {
             Wakeup::Schedule(id) => self.schedule_due(id)?,
@@ -227,7 +233,7 @@ impl<'a, B: Book> Turn<'a, B> {
         self.work_through()
     }
 
-    /// Everything that follows.
+    /// Ends the turn and returns its results.
     pub fn finish(mut self) -> Turned {
         for loaded in self.loaded.schedules.take_changed() {
             self.write_schedule(loaded);
@@ -244,7 +250,7 @@ impl<'a, B: Book> Turn<'a, B> {
         Turned { writes, effects, notices, spans, places: self.capacity }
     }
 
-    /// Those who wait for work of a queue learn that there is some.
+    /// Adds a notice for each queue that received work, so that waiting workers ask again.
     fn tell_queues(&mut self) {
         let mut put: BTreeMap<&str, usize> = BTreeMap::new();
         for (_, queueing) in &self.output.writes.queueing {
@@ -350,31 +356,31 @@ impl<'a, B: Book> Turn<'a, B> {
         Ok(self.loaded.workflows.get(id))
     }
 
-    /// A schedule that was loaded.
+    /// A schedule that the turn has loaded. Fails if it is not loaded or was deleted.
     fn schedule(&self, id: ScheduleId) -> Result<&Schedule, B::Error> {
         let found = self.loaded.schedules.get(id);
         Ok(found.ok_or_else(|| Damaged(format!("schedule {id} is not there any more")))?)
     }
 
-    /// The same, to be changed.
+    /// A loaded schedule, to be changed.
     fn schedule_mut(&mut self, id: ScheduleId, change: Change) -> Result<&mut Schedule, B::Error> {
         let found = self.loaded.schedules.change(id, change);
         Ok(found.ok_or_else(|| Damaged(format!("schedule {id} is not there any more")))?)
     }
 
-    /// A run that was loaded.
+    /// A run that the turn has loaded.
     fn run(&self, key: RunKey) -> Result<&Run, B::Error> {
         let found = self.loaded.runs.get(key);
         Ok(found.ok_or_else(|| Damaged(format!("run {} is not there any more", key.0)))?)
     }
 
-    /// A workflow that was loaded, to be changed.
+    /// A loaded workflow, to be changed.
     fn workflow_mut(&mut self, id: WorkflowId) -> Result<&mut Workflow, B::Error> {
         let found = self.loaded.workflows.change(id, Change::Progress);
         Ok(found.ok_or_else(|| Damaged(format!("workflow {id} is not there any more")))?)
     }
 
-    /// A workflow that has to be there.
+    /// Loads a workflow that must exist.
     fn workflow(&mut self, id: WorkflowId) -> Result<&Workflow, B::Error> {
         let found = self.load_workflow(id)?;
         Ok(found.ok_or_else(|| Damaged(format!("workflow {id} is not there any more")))?)
@@ -393,8 +399,8 @@ impl<'a, B: Book> Turn<'a, B> {
         Ok(definition)
     }
 
-    /// The same, and nothing if it cannot be read: a workflow whose stored version is damaged can be published
-    /// again, paused and archived.
+    /// One revision of a workflow, or `None` if the store cannot read it: a workflow whose stored
+    /// revision is damaged can still be published again, paused and archived.
     fn definition_if_readable(
         &mut self,
         id: WorkflowId,
@@ -406,7 +412,8 @@ impl<'a, B: Book> Turn<'a, B> {
         }
     }
 
-    /// What a run goes through: the steps of its workflow, or the phases of one of its handlers.
+    /// The definition that a run executes: its workflow's steps, or the phases of one of its
+    /// handlers.
     fn process(
         &mut self,
         id: WorkflowId,
@@ -433,7 +440,7 @@ impl<'a, B: Book> Turn<'a, B> {
         Ok(process.unwrap_or_else(|| Arc::new(Definition::of_steps("", Vec::new()))))
     }
 
-    /// What became of a step of a run, this turn included.
+    /// The record of a step of a run, including records that this turn has added.
     fn step_record(&mut self, key: RunKey, step: u32) -> Result<Option<StepRecord>, B::Error> {
         let Some(loaded) = self.loaded.runs.loaded(key) else { return Ok(None) };
         let records = &loaded.notes.records;
@@ -441,7 +448,7 @@ impl<'a, B: Book> Turn<'a, B> {
         crate::run::Facts::record(&mut facts, step, Item::Whole)
     }
 
-    /// What became of all steps of a run, this turn included.
+    /// The records of all steps of a run, including records that this turn has added.
     fn all_step_records(&mut self, key: RunKey) -> Result<Vec<StepRecord>, B::Error> {
         let mut records = self.book.step_records(key)?;
         let new = self.loaded.runs.loaded(key).map(|loaded| loaded.notes.records.clone());

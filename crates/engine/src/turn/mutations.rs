@@ -1,4 +1,5 @@
-//! Mutations of the outside world: what is noted of them, and what waits while nobody knows.
+//! Mutations of the outside world: how each is recorded, and how its workflow waits while the
+//! result is unknown.
 
 use language::definition::handlers::MUTATION;
 
@@ -9,8 +10,9 @@ use crate::ids::{RunId, RunKey};
 use crate::run::{Doing, Input, Item, Resolution, RunStatus, StepState};
 
 impl<B: Book> Turn<'_, B> {
-    /// Someone cancels a run. One that may be changing something outside is not given up: its events would be given
-    /// back, and the same done again.
+    /// Cancels a run at a person's request. It refuses to cancel a run that may be changing
+    /// something outside, since its events would become pending again and the same change would be
+    /// repeated.
     pub(super) fn cancel_by_hand(&mut self, id: &RunId, reason: String) -> Asked<B::Error> {
         if let Some(key) = self.book.run_key(id)?
             && self.load_run(key)?
@@ -29,7 +31,7 @@ impl<B: Book> Turn<'_, B> {
         self.change_run(id, Input::Cancel { reason })
     }
 
-    /// Someone says what became of a step, or of the last phase of a consumer's run that has failed.
+    /// Resolves a step, or the failed last phase of a consumer's run, as a person says.
     pub(super) fn resolve_by_hand(
         &mut self,
         id: &RunId,
@@ -43,8 +45,8 @@ impl<B: Book> Turn<'_, B> {
         self.change_run(id, Input::Resolve { step, resolution, by })
     }
 
-    /// A run of a handler has been decided over: its mutation is noted, and the workflow waits while nobody knows what
-    /// became of it.
+    /// Updates the mutation record after a decision about a handler's run. The workflow is paused
+    /// while the result of the mutation is unknown.
     pub(super) fn after_phase(
         &mut self,
         key: RunKey,
@@ -98,7 +100,7 @@ impl<B: Book> Turn<'_, B> {
             }
             _ => None,
         };
-        // While its end is not known there is no record, and it began when its attempt did.
+        // While the mutation is active there is no step record, and its attempt says when it began.
         let run = self.loaded.runs.get(key);
         let active = run.zip(step).and_then(|(run, step)| run.position.part(step, Item::Whole));
         let since = active.and_then(|active| active.doing.since());
@@ -116,7 +118,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// Where the mutation of a run stands, if it has come to that.
+    /// The status of a run's mutation, if the run has reached it.
     pub(super) fn mutation_status(
         &mut self,
         key: RunKey,

@@ -1,4 +1,4 @@
-//! Overrides within a turn: what someone wants of one occurrence.
+//! Overrides within a turn: what a person decided about one occurrence.
 
 use calendar::{Fate, Timing};
 use jiff::{SignedDuration, Timestamp};
@@ -48,7 +48,7 @@ impl<B: Book> Turn<'_, B> {
         let schedule = self.schedule_mut(id, Change::Progress)?;
         schedule.progress.has_overrides = !overrides.is_empty();
         let plan = schedule.declared.plan(rules, schedule.progress.anchor, &id.to_string());
-        // What counts from the end of a run has nothing that could be overridden.
+        // A rule that counts from the end of a run has no occurrences that could be overridden.
         if let Ok(plan) = plan
             && !matches!(plan.timing.rule(), calendar::Rule::AfterCompletion(_))
             && schedule.status == Status::Active
@@ -61,7 +61,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(Ok(Answer::Schedule(id)))
     }
 
-    /// Only what is still to come can be overridden, and only into the future.
+    /// Refuses overrides of past occurrences and moves into the past.
     fn check_override(
         &self,
         id: ScheduleId,
@@ -89,7 +89,8 @@ impl<B: Book> Turn<'_, B> {
     }
 }
 
-/// When the occurrence of this nominal time happens, if the rule has one that does.
+/// The effective time of the occurrence with this nominal time, if the rule has one that is not
+/// skipped.
 fn effective(timing: &Timing, nominal: Timestamp) -> Option<Timestamp> {
     let plain = match timing.fate(nominal) {
         Fate::Kept => nominal,

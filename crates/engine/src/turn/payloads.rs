@@ -1,4 +1,4 @@
-//! Payloads that do not fit what their workflow expects are refused where somebody gives them.
+//! Payloads are checked against the input schema of their workflow wherever a caller supplies one.
 
 use calendar::Mistake;
 use language::definition::handlers::producer_of_trigger;
@@ -9,7 +9,8 @@ use super::{Book, Turn};
 use crate::ids::{ScheduleId, WorkflowId};
 
 impl<B: Book> Turn<'_, B> {
-    /// What is wrong with a payload for the version that is live. A workflow that expects nothing takes anything.
+    /// The mistakes in a payload according to the live revision. A workflow without an input schema
+    /// accepts any payload.
     pub(super) fn payload_mistakes(
         &mut self,
         workflow: WorkflowId,
@@ -33,7 +34,8 @@ impl<B: Book> Turn<'_, B> {
         Ok((!mistakes.is_empty()).then(|| Refused::Invalid(vec![(0, mistakes)])))
     }
 
-    /// The same for a run of a schedule: with the payload that is given, or else its own. Producers take anything.
+    /// Checks the payload of a schedule's run: the given one, or else the schedule's own. Producers
+    /// accept any payload.
     pub(super) fn unfit_for_schedule(
         &mut self,
         id: ScheduleId,

@@ -1,4 +1,4 @@
-//! What a phase of a handler may give, and what is wrong with it if it does not.
+//! The results that phases of a handler return, and the errors for malformed ones.
 
 use jiff::Timestamp;
 use jiff::civil;
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use crate::run::family::too_many_hops;
 use crate::topics::Message;
 
-/// What is wrong with what a phase has given.
+/// Why the result of a phase is invalid.
 pub(super) struct Wrong {
     pub(super) code: &'static str,
     pub(super) message: String,
@@ -43,12 +43,12 @@ impl Wrong {
     }
 }
 
-/// What a producer, or the last phase of a consumer, gives.
+/// The result of a producer, or of the last phase of a consumer.
 pub(super) struct Produced {
-    /// What to keep; what was kept before, if nothing.
+    /// The new state; `None` keeps the earlier one.
     pub(super) state: Option<Box<RawValue>>,
     pub(super) publish: Vec<ToPublish>,
-    /// Where what it publishes comes from.
+    /// What the published events were derived from.
     pub(super) inputs: Option<Value>,
     pub(super) log: Option<Value>,
 }
@@ -81,7 +81,7 @@ struct WrittenEvent {
 
 impl Produced {
     pub(super) fn read(output: &RawValue) -> Result<Produced, Wrong> {
-        // A command or a server that has nothing to say gives nothing.
+        // A command or a server without a result returns null.
         if output.get() == "null" {
             return Ok(Produced { state: None, publish: Vec::new(), inputs: None, log: None });
         }
@@ -120,7 +120,7 @@ impl WrittenEvent {
     }
 }
 
-/// What the first phase of a consumer gives.
+/// The result of a consumer's prepare phase.
 pub(super) struct Reserved {
     pub(super) reservations: Vec<Reservation>,
     pub(super) data: Value,
@@ -128,7 +128,7 @@ pub(super) struct Reserved {
     pub(super) log: Option<Value>,
 }
 
-/// Events of one topic.
+/// Events of one topic that a run reserves.
 #[derive(Deserialize, Serialize)]
 pub(super) struct Reservation {
     pub(super) topic: String,
@@ -161,7 +161,8 @@ impl Reserved {
     }
 }
 
-/// A time to wake at. One before or after all that can be told is the first or the last of them: it is clamped anyway.
+/// Reads the time at which a consumer wants to wake. A time outside the representable range becomes
+/// the first or last representable one; the caller clamps it anyway.
 pub(super) fn wake_at(written: &Value) -> Result<Option<Timestamp>, Wrong> {
     match written {
         Value::Null => Ok(None),
@@ -187,7 +188,7 @@ fn read_time(text: &str) -> Option<Timestamp> {
     if let Ok(at) = text.parse::<civil::DateTime>() {
         return at.to_zoned(utc).ok().map(|at| at.timestamp());
     }
-    // JavaScript writes years beyond four digits with a sign and six of them.
+    // JavaScript writes years beyond four digits with a sign and six digits.
     let (sign, rest) = text.split_at_checked(1)?;
     let year = rest.split('-').next()?;
     let is_far = year.len() == 6 && year.bytes().all(|b| b.is_ascii_digit());

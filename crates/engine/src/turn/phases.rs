@@ -1,4 +1,4 @@
-//! Runs of handlers: what a phase gives, and what follows when a run has ended.
+//! Runs of handlers: the results of their phases, and what follows when a run has ended.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,21 +20,21 @@ use crate::run::family::HOPS;
 use crate::run::{AttemptEnd, Ending, Item, Part, Run, RunStatus, StepStatus};
 use crate::topics::{EventState, Fate, Message};
 
-/// Events that a phase is given which cannot ask for them.
+/// The maximum number of pending events for a phase that cannot query events itself.
 const GIVEN: usize = 100;
 
-/// What a run of a handler leaves behind if it succeeds.
+/// What a handler's run leaves behind if it succeeds.
 #[derive(Default)]
 pub(super) struct Outcome {
     state: Option<Box<RawValue>>,
     publish: Vec<(TopicId, Vec<Message>)>,
-    /// How many hops these events are away from what began it.
+    /// How many hops these events are away from the run that began the chain.
     hops: u8,
 }
 
 impl<B: Book> Turn<'_, B> {
-    /// What a phase of a handler has given is checked, and what is to be kept of it is taken out. What is wrong with it
-    /// is a failure of the phase, and nothing is moved.
+    /// Checks the result of a handler's phase and keeps what the run needs of it. An invalid result
+    /// makes the phase fail, and no event changes its state.
     pub(super) fn phase_end(
         &mut self,
         key: RunKey,
@@ -71,7 +71,8 @@ impl<B: Book> Turn<'_, B> {
         })
     }
 
-    /// A producer, or the last phase of a consumer: state to keep, and events to publish.
+    /// Takes the result of a producer, or of the last phase of a consumer: its new state and the
+    /// events to publish.
     fn produced(
         &mut self,
         key: RunKey,
@@ -85,7 +86,7 @@ impl<B: Book> Turn<'_, B> {
             Err(wrong) => return Ok(Err(wrong)),
         };
         let count = produced.publish.len();
-        // Events that a consumer publishes are one hop further than the ones that it works on.
+        // Events that a consumer publishes are one hop further than the events it works on.
         let reserved = self.reserved_by(key)?;
         let hops = reserved.iter().map(|fate| fate.hops.saturating_add(1)).max().unwrap_or(0);
         if hops > HOPS && count > 0 {
@@ -113,7 +114,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(Ok(raw(&with_log(kept, produced.log))))
     }
 
-    /// A consumer has said which events it works on: they are its own, or it has failed.
+    /// Reserves the events that a consumer has chosen for its run, or fails the phase.
     fn prepared(
         &mut self,
         key: RunKey,
@@ -185,7 +186,8 @@ impl<B: Book> Turn<'_, B> {
                         cut(id),
                         fate.state.name()
                     );
-                    // Somebody else was faster: another look may find others.
+                    // Another run reserved or consumed the event first. A retry may find other
+                    // events.
                     return Ok(Err(Wrong { retryable: true, ..Wrong::reservation(message) }));
                 }
                 Some(fate) => found.push(fate),
@@ -194,7 +196,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(Ok(found))
     }
 
-    /// What a phase works on.
+    /// The input of a phase.
     pub(super) fn phase_input(&mut self, key: RunKey, part: Part) -> Result<Value, B::Error> {
         let run = self.run(key)?;
         let (workflow, Some(handler)) = (run.workflow, run.handler.clone()) else {
@@ -236,7 +238,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(Value::Object(input))
     }
 
-    /// The mutation that the phase before asks for.
+    /// The mutation that the mutate phase asks for.
     pub(super) fn asked_mutation(
         &mut self,
         key: RunKey,
@@ -248,7 +250,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(asked.and_then(|asked| asked.get("mutation").map(raw)))
     }
 
-    /// Pending events for a phase that cannot ask for them itself.
+    /// Pending events for a phase that cannot query them itself.
     fn given_events(
         &mut self,
         workflow: WorkflowId,
@@ -286,7 +288,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(output.and_then(|output| serde_json::from_str(output.get()).ok()))
     }
 
-    /// What the last phase learns of the mutation.
+    /// The result of the mutation, as the last phase sees it.
     fn mutation_result(
         &mut self,
         key: RunKey,
@@ -307,8 +309,8 @@ impl<B: Book> Turn<'_, B> {
         })
     }
 
-    /// A run of a handler has ended: the workflow is free, what it leaves behind is written, and whoever is next
-    /// begins.
+    /// Handles the end of a handler's run: frees its workflow, writes its outcome, and lets the
+    /// next handler begin.
     pub(super) fn handler_run_ended(
         &mut self,
         key: RunKey,
@@ -352,7 +354,8 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// Its schedule tries it again if that can help; else the workflow waits for a person.
+    /// Handles a failed producer run. Its schedule or a backoff retries it if that can help;
+    /// otherwise the workflow waits for a person.
     fn producer_failed(
         &mut self,
         run: &Run,
@@ -395,7 +398,7 @@ impl<B: Book> Turn<'_, B> {
             self.workflow_succeeded(run)?;
             return self.consumer_succeeded(run, definition, reserved.is_empty());
         }
-        // A mutation that a person says to go on without may have happened.
+        // A mutation that a person has skipped may still have happened.
         let mutation = self.mutation_status(run.key)?;
         let is_mutated =
             matches!(mutation, Some(MutationStatus::Applied | MutationStatus::Skipped));
@@ -415,7 +418,8 @@ impl<B: Book> Turn<'_, B> {
         let now = self.context.moment.now;
         let is_told = run.error.as_ref().is_some_and(|error| error.code == "did_not_happen");
         if is_told {
-            // Somebody knows that nothing was done: it is done anew, at once.
+            // A person has confirmed that the mutation did not happen, so the consumer repeats it
+            // at once.
             return self.call_handler(id, Cause::Retry);
         }
         let again = match self.handler_mut(id) {
@@ -438,7 +442,8 @@ impl<B: Book> Turn<'_, B> {
         }
     }
 
-    /// It sleeps if it found nothing to do; else it looks again as long as there is something.
+    /// Lets the consumer sleep if it found nothing to do; otherwise it runs again as long as events
+    /// are pending.
     fn consumer_succeeded(
         &mut self,
         run: &Run,
@@ -480,7 +485,8 @@ impl<B: Book> Turn<'_, B> {
         }
     }
 
-    /// Events that a run has not worked off are pending again; what fails too often is skipped.
+    /// Makes the reserved events of a run pending again. Events that have failed too often are
+    /// skipped.
     pub(super) fn release(&mut self, reserved: &[Fate]) -> Result<(), B::Error> {
         for fate in reserved {
             let limit = self.load_topic(fate.topic)?.map_or(u32::MAX, |topic| topic.max_attempts);
@@ -495,7 +501,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// The workflow waits for a person.
+    /// Pauses the workflow until a person resumes it.
     pub(super) fn pause_for(&mut self, run: &Run, how: &str) -> Result<(), B::Error> {
         let name = run.handler.as_deref().unwrap_or_default();
         let why = run.error.as_ref().map(|error| format!(": {}", error.message));
@@ -525,7 +531,7 @@ impl<B: Book> Turn<'_, B> {
     }
 }
 
-/// Which phase a part of a handler's run is.
+/// The name of the phase that a part of a handler's run performs.
 fn phase_of(definition: &Definition, handler: &str, part: Part) -> Option<String> {
     let process = definition.handler(handler)?;
     process.steps.get(part.step as usize).map(|step| step.id.clone())
@@ -537,14 +543,14 @@ fn may_publish(definition: &Definition, handler: &str, topic: &str) -> bool {
         (_, Some(consumer)) => consumer.publishes.as_slice(),
         (None, None) => return false,
     };
-    // Who names no topic may publish to all that are declared.
+    // A handler that lists no topics may publish to every declared one.
     if allowed.is_empty() {
         return definition.topic(topic).is_some();
     }
     allowed.iter().any(|known| known == topic)
 }
 
-/// What the phase `mutate` has given: the mutation that it asks for, if it does.
+/// Keeps the result of the mutate phase: the mutation that it asks for, if any.
 fn mutates(output: &RawValue) -> Box<RawValue> {
     let told: Map<String, Value> = serde_json::from_str(output.get()).unwrap_or_default();
     let mutation = told.get("mutation").cloned().filter(|mutation| !mutation.is_null());
@@ -556,7 +562,7 @@ fn mutates(output: &RawValue) -> Box<RawValue> {
     raw(&with_log(kept, told.get("log").cloned()))
 }
 
-/// What a phase learns of what was prepared.
+/// The result of the prepare phase, as later phases see it.
 fn told_prepared(prepared: Option<Value>) -> Value {
     let Some(Value::Object(mut prepared)) = prepared else { return Value::Null };
     prepared.remove("count");

@@ -1,55 +1,60 @@
-//! Places: how many attempts a node may still take on, and whose turn it is when they are scarce.
+//! Capacity: how many attempts a node may still start, and which workflow comes next when slots are
+//! scarce.
 
 use super::{Book, ById, Turn};
 use crate::ids::{RunKey, WorkflowId};
 
-/// Workflows whose oldest pending run is looked at in one go, and pending runs of one workflow's handlers.
+/// How many workflows with pending runs are read at a time, and how many pending handler runs of
+/// one workflow.
 const LOOKED_AT: usize = 128;
 
-/// Runs and parts of steps that begin in one turn. Each may end at once and bring others about without end, so
-/// this bounds how long a turn takes and how much it writes; the rest begins with the next turn. Twice what a full
-/// turn of due occurrences with one step needs.
+/// The maximum number of runs and parts of steps that begin in one turn. Each may end at once and
+/// cause others without end, so this limit bounds how long a turn takes and how much it writes. The
+/// rest begins with the next turn. It is twice what a full turn of due occurrences with one step
+/// needs.
 pub(super) const STARTED: usize = 4_000;
 
-/// What a node can take on.
+/// The free capacity of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Places {
-    /// Attempts that may still be started.
+    /// How many attempts may still be started.
     pub free: usize,
-    /// The workflow that was served last: the one after it is next.
+    /// The workflow that was served last. The one after it comes next.
     pub served: Option<WorkflowId>,
-    /// Whether runs may be waiting for a place: something ended, or was created and could not begin.
+    /// Whether runs may be waiting for a slot: a run has ended, or was created and could not begin.
     pub look: bool,
-    /// Whether more could begin than did in this turn: the next one is to be taken at once.
+    /// Whether more could have begun in this turn, so that the next turn should follow at once.
     pub more: bool,
 }
 
 impl Places {
-    /// So many places, nobody served yet, to be looked at.
+    /// A node with this many free slots that has served no workflow yet.
     pub fn new(free: usize) -> Places {
         Places { free, served: None, look: true, more: false }
     }
 }
 
-/// How far the pending runs of one workflow have been looked at while places are filled.
+/// How far the pending runs of one workflow have been examined while slots are filled.
 #[derive(Default)]
 struct Served {
-    /// The last run that was looked at; those after it are next.
+    /// The last run that was examined. Later ones come next.
     after: Option<RunKey>,
-    /// Runs of handlers before it that did not have their turn: they may have it by now.
+    /// Earlier handler runs that could not begin because their workflow was occupied. They may be
+    /// able to now.
     waiting: Vec<RunKey>,
-    /// Nothing more of this workflow can begin.
+    /// Whether nothing more of this workflow can begin.
     is_full: bool,
 }
 
 impl<B: Book> Turn<'_, B> {
-    /// While there are places, runs that have begun go on, and pending ones begin: oldest first in
-    /// each workflow, and workflow by workflow in turn, so that a busy one cannot starve the others.
+    /// Fills free slots: runs that have begun continue first, then pending runs begin. Within a
+    /// workflow the oldest comes first, and workflows take turns, so that a busy one cannot starve
+    /// the others.
     pub fn fill_places(&mut self) -> Result<(), B::Error> {
         if !self.capacity.look {
             return Ok(());
         }
-        // What has ended meanwhile sets it again.
+        // A run that ends below sets it again.
         self.capacity.look = false;
         self.capacity.more = false;
         self.go_on()?;
@@ -67,7 +72,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// A pending run begins, or one that lacks a place goes on, if there is a place for it.
+    /// Begins a pending run, or continues one that waits for a slot, if a slot is free.
     pub fn begin_or_go_on(&mut self, key: RunKey) -> Result<(), B::Error> {
         if !self.load_run(key)? {
             return Ok(());
@@ -80,12 +85,13 @@ impl<B: Book> Turn<'_, B> {
         self.work_through()
     }
 
-    /// What has begun has its place in its workflow already: it goes before what has not.
+    /// Continues runs that have begun. They already hold a slot of their workflow, so they come
+    /// before pending ones.
     fn go_on(&mut self) -> Result<(), B::Error> {
         if self.capacity.free == 0 {
             return Ok(());
         }
-        // Some of them may have ended in this turn: the book does not know yet.
+        // Some of these runs may have ended in this turn, which the book does not know yet.
         let limit = self.capacity.free + self.loaded.runs.len();
         for key in self.book.ready(limit)? {
             if self.capacity.free > 0 && self.load_run(key)? && self.is_ready(key) {
@@ -96,8 +102,8 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// Runs of this turn that found no place at first, and those that they start in turn: the book does not
-    /// know them yet.
+    /// Begins runs that this turn created and could not begin at first, and the runs that those
+    /// create. The book does not know them yet.
     fn begin_new_ones(&mut self) -> Result<(), B::Error> {
         let mut at = 0;
         while let Some(key) = self.loaded.runs.nth(at) {
@@ -111,7 +117,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// One run for each workflow that has a pending one; whether any began.
+    /// Begins one run of each workflow that has a pending one, and returns whether any began.
     fn serve_each(&mut self, served: &mut ById<WorkflowId, Served>) -> Result<bool, B::Error> {
         let mut begun = false;
         let first = self.capacity.served;
@@ -142,8 +148,9 @@ impl<B: Book> Turn<'_, B> {
         }
     }
 
-    /// Begins the workflow's oldest run that is still pending in this turn. Runs of handlers wait for their turn,
-    /// and not for a place: they keep nobody else from beginning, and nobody else keeps them.
+    /// Begins the workflow's oldest run that is still pending in this turn. Handler runs wait until
+    /// their workflow is free, not for a slot, so they do not hold up other runs, nor do other runs
+    /// hold up them.
     fn serve(
         &mut self,
         workflow: WorkflowId,
@@ -159,7 +166,7 @@ impl<B: Book> Turn<'_, B> {
             }
         }
         loop {
-            // What was looked at before is passed over at once: the book still knows it as pending.
+            // Runs that were examined before are skipped: the book still reports them as pending.
             let key = match served.after {
                 None => Some(oldest),
                 Some(after) => self.book.pending_after(workflow, after, 1)?.first().copied(),
@@ -184,8 +191,8 @@ impl<B: Book> Turn<'_, B> {
         }
     }
 
-    /// The workflow has as many active runs as it may. Runs of its producers and consumers do not count among them,
-    /// and begin all the same.
+    /// Begins a handler run of a workflow that has reached its limit of active runs. Runs of
+    /// producers and consumers do not count towards that limit.
     fn serve_handler(&mut self, workflow: WorkflowId) -> Result<bool, B::Error> {
         for key in self.book.pending_of_handlers(workflow, LOOKED_AT)? {
             if self.load_run(key)? && self.is_pending(key) && self.try_begin(key)? {

@@ -1,4 +1,4 @@
-//! Workflows within a turn: versions, and the schedules that their triggers declare.
+//! Workflows within a turn: their revisions, and the schedules that their triggers declare.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::ids::WorkflowId;
 use crate::incidents::{How, IncidentEnd};
 use crate::schedule::{Input, Schedule, Status};
 
-/// Who starts a producer when it is first published.
+/// The name recorded as the starter of a new producer's first run.
 pub(super) const PUBLISHED: &str = "publish";
 
 type Asked<E> = Result<Result<Answer, Refused>, E>;
@@ -95,7 +95,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(published.map(|()| Answer::Workflow { id, revision, is_new: false }))
     }
 
-    /// Makes a revision live, and moves the schedules of its triggers with it.
+    /// Makes a revision live, and updates the schedules of its triggers.
     fn publish(&mut self, id: WorkflowId, revision: u32) -> Result<Result<(), Refused>, B::Error> {
         let definition = self.definition(id, revision)?;
         let declared =
@@ -121,7 +121,7 @@ impl<B: Book> Turn<'_, B> {
         workflow.status = WorkflowStatus::Published;
         workflow.updated_at = now;
         self.capacity.look = true;
-        // One that cannot be read may have had some.
+        // An earlier revision that cannot be read may have had handlers.
         let had_handlers = before.as_ref().map_or(live.is_some(), |before| before.hears());
         if definition.hears() || had_handlers {
             self.move_handlers(id, &definition)?;
@@ -130,7 +130,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(Ok(()))
     }
 
-    /// Clocks of deadlines that stand while the workflow is paused stop, or go on.
+    /// Stops or restarts the clocks of deadlines that do not count while the workflow is paused.
     fn hold_clocks(&mut self, id: WorkflowId, live: Option<u32>) -> Result<(), B::Error> {
         let live = match live {
             Some(live) => self.definition_if_readable(id, live)?,
@@ -145,7 +145,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// The runs of a workflow that have begun and not ended, but for those of its handlers.
+    /// The number of active runs of a workflow, not counting handler runs.
     fn active_processes(&mut self, id: WorkflowId) -> Result<usize, B::Error> {
         let mut active = 0;
         for key in self.book.active_runs(id, usize::MAX)? {
@@ -156,8 +156,8 @@ impl<B: Book> Turn<'_, B> {
         Ok(active)
     }
 
-    /// An unchanged trigger keeps its next time and counters, a changed one is computed again, a
-    /// removed one goes, a new one starts.
+    /// Updates schedules to the new triggers: an unchanged trigger keeps its next time and
+    /// counters, a changed one is recomputed, a removed one is deleted, a new one is created.
     fn move_schedules(
         &mut self,
         id: WorkflowId,
@@ -190,7 +190,7 @@ impl<B: Book> Turn<'_, B> {
         trigger: Trigger,
         declared: Box<Declared>,
     ) -> Result<(), B::Error> {
-        // It was checked a moment ago, with the same rules.
+        // The declaration was just checked with the same rules.
         let Ok(plan) = declared.plan(self.context.rules, self.context.moment.now, "") else {
             return Ok(());
         };
@@ -203,7 +203,7 @@ impl<B: Book> Turn<'_, B> {
             schedule.progress.next = None;
         }
         if produces {
-            // A new producer is due now.
+            // A new producer runs at once.
             let run = NewRun {
                 id: self.derived_id(crate::ids::RunKey(id.0), 0x7062, 0),
                 payload: None,
@@ -227,12 +227,13 @@ impl<B: Book> Turn<'_, B> {
         if declared != schedule.declared {
             let _ = self.decide_schedule(id, Input::Edit(declared), None)?;
         }
-        // What someone paused by hand stays paused unless the definition itself has changed its mind.
+        // A trigger that a person paused stays paused unless the new definition changes `enabled`.
         let producer = producer_of_trigger(&trigger.id);
         if producer.is_some_and(|name| before.is_some_and(|b| b.producer(name).is_some())) {
             return Ok(());
         }
-        // If the definition before cannot be read, nobody knows what was paused by hand: it stays paused.
+        // If the earlier definition cannot be read, the engine cannot tell what a person paused, so
+        // the schedule keeps its status.
         if before.is_none() && trigger.enabled {
             return Ok(());
         }
@@ -242,7 +243,7 @@ impl<B: Book> Turn<'_, B> {
                 true => Input::Resume { catch_up: false },
                 false => Input::Pause,
             };
-            // Already so: nothing to do.
+            // The schedule refuses if it already has that status, which is fine.
             let _ = self.decide_schedule(id, input, None)?;
         }
         Ok(())
@@ -305,7 +306,7 @@ impl<B: Book> Turn<'_, B> {
         workflow.updated_at = now;
         let (revision, live) = (workflow.newest, workflow.live);
         self.hold_clocks(id, live)?;
-        // Runs of handlers that waited may begin, also if the workflow is out of use since.
+        // Pending handler runs may begin now, even if the workflow was archived meanwhile.
         self.capacity.look |= !paused;
         if let Some(live) = live.filter(|_| !paused)
             && let Some(definition) = self.definition_if_readable(id, live)?
@@ -321,8 +322,8 @@ impl<B: Book> Turn<'_, B> {
 /// A trigger or producer with the schedule that it declares.
 pub type DeclaredSchedule = (Trigger, Box<Declared>);
 
-/// The schedules that a definition declares: those of triggers, then those of producers. Mistakes come with the place
-/// in this order.
+/// The schedules that a definition declares: those of its triggers, then those of its producers.
+/// Mistakes carry the index in this order.
 pub fn declared_schedules(
     definition: &Definition,
     rules: &Rules,

@@ -1,4 +1,4 @@
-//! Runs within a turn.
+//! Runs within a turn: how they are created, begin, and are decided.
 
 use std::borrow::Cow;
 
@@ -20,14 +20,14 @@ use crate::run::{
 };
 use crate::schedule::{Numbered, Override, OverrideAction, Schedule, Start};
 
-/// Attempts of a dead node that are taken over in one transaction.
+/// How many runs of a dead node are taken over in one transaction.
 const TAKEN_OVER: usize = 1_000;
-/// A run that begins later than this after it was created has waited for a place, as far as people are concerned: one
-/// that a command creates begins with the driver's next turn.
+/// A run that begins at least this long after its creation is recorded as having waited for a slot.
+/// A run that a command creates begins with the driver's next turn, which is sooner.
 const NOTABLE_WAIT: SignedDuration = SignedDuration::from_secs(1);
 
 impl<B: Book> Turn<'_, B> {
-    /// The attempt with this token has ended. A report that comes too late is refused.
+    /// Takes the report of the attempt with this token. A report that comes too late is refused.
     pub fn report(
         &mut self,
         key: RunKey,
@@ -45,7 +45,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// Another life of a node is over: what it was doing is taken over.
+    /// Takes over the attempts of a node whose lease has expired.
     pub(super) fn node_gone(&mut self, node: NodeId) -> Result<(), B::Error> {
         if node == self.context.node {
             return Ok(());
@@ -56,7 +56,7 @@ impl<B: Book> Turn<'_, B> {
         }
         for key in owned {
             self.load_run(key)?;
-            // Some may have ended or been taken over in this very turn.
+            // Some attempts may have ended or been taken over earlier in this turn.
             let active = self.run(key)?.position.active.iter();
             let lost = active.filter(|active| active.owner() == Some(node)).count();
             if lost > 0 {
@@ -68,8 +68,8 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// Hands out the attempts again that are this node's and that it is not performing: their effects
-    /// were lost with the answer to a commit.
+    /// Hands out again the attempts that belong to this node and that it is not performing. Their
+    /// effects were lost together with the response to a commit.
     pub fn perform_lost(&mut self, performed: &[(RunKey, u32)]) -> Result<(), B::Error> {
         for key in self.book.owned_by(self.context.node, usize::MAX)? {
             self.load_run(key)?;
@@ -87,7 +87,7 @@ impl<B: Book> Turn<'_, B> {
                 let is_known = performed.contains(&(key, token))
                     || self.output.effects.iter().any(|effect| effect.is_of(key, token));
                 if is_stopping {
-                    // Telling it twice to end does no harm.
+                    // Telling an attempt to end twice is harmless.
                     self.output.effects.push(Effect::Cancel { run: key, token });
                 } else if !is_known {
                     self.hand_out(key, part, token)?;
@@ -106,7 +106,7 @@ impl<B: Book> Turn<'_, B> {
         self.loaded.runs.get(key).is_some_and(|run| run.is_ready())
     }
 
-    /// Begins a pending run if there is a place for it.
+    /// Begins a pending run if there is a free slot for it, and returns whether it began.
     pub(super) fn try_begin(&mut self, key: RunKey) -> Result<bool, B::Error> {
         let Some(workflow) = self.loaded.runs.get(key).map(|run| run.workflow) else {
             return Ok(false);
@@ -147,8 +147,8 @@ impl<B: Book> Turn<'_, B> {
         self.loaded.runs.get(key).is_some_and(|run| run.handler.is_some())
     }
 
-    /// Handlers of a workflow run one at a time, and not while it is paused unless somebody asks for it. Other runs may
-    /// always.
+    /// Whether a run may begin with regard to handlers. A workflow runs one handler at a time, and
+    /// none while it is paused unless a person asked for it. Runs of processes are not restricted.
     fn has_its_turn(&mut self, key: RunKey, workflow: WorkflowId) -> Result<bool, B::Error> {
         let run = self.run(key)?;
         if run.handler.is_none() {
@@ -162,11 +162,12 @@ impl<B: Book> Turn<'_, B> {
             return Ok(false);
         }
         let Some(other) = handling.filter(|other| *other != key) else { return Ok(true) };
-        // A run that has not begun cannot do so while the workflow is paused: whoever is asked for goes first.
+        // A pending run cannot begin while the workflow is paused, so a run that a person asked for
+        // goes first.
         Ok(paused && self.load_run(other)? && self.is_pending(other))
     }
 
-    /// The ledger says that an occurrence which had to wait for a place has started.
+    /// Updates the ledger when an occurrence that waited for a slot has started.
     fn note_begun(&mut self, key: RunKey) {
         let Some(loaded) = self.loaded.runs.loaded(key) else { return };
         let RunId::Occurrence { schedule, n, .. } = loaded.now.id else { return };
@@ -185,7 +186,7 @@ impl<B: Book> Turn<'_, B> {
         self.record_run(key, outcome, reason.into());
     }
 
-    /// Writes the ledger row of a run that has its place, or will never have one.
+    /// Writes the ledger row of a run that has a slot, or that will never have one.
     pub(super) fn record_run(&mut self, key: RunKey, outcome: Outcome, reason: Cow<'static, str>) {
         let Some(run) = self.loaded.runs.get(key) else { return };
         let (RunId::Occurrence { schedule, n, retry: 0 }, Some(nominal), Some(effective)) =
@@ -207,7 +208,8 @@ impl<B: Book> Turn<'_, B> {
         });
     }
 
-    /// Whether the run's occurrence happens at another time than the rule says; the spread is no move.
+    /// Whether the run's occurrence happens at another time than its rule says. The spread does not
+    /// count as a move.
     fn is_moved(&self, key: RunKey) -> bool {
         let Some(run) = self.loaded.runs.get(key) else { return false };
         let (Some(id), Some(nominal), Some(effective)) = (run.schedule, run.nominal, run.effective)
@@ -225,7 +227,7 @@ impl<B: Book> Turn<'_, B> {
         })
     }
 
-    /// Creates the run of an occurrence or of a start by hand, and begins it if it can.
+    /// Creates the run of an occurrence, a retry or a start by hand. It begins if it can.
     pub(super) fn create_scheduled_run(
         &mut self,
         id: ScheduleId,
@@ -293,7 +295,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// A run that was just created begins, or waits for a place.
+    /// Begins a run that was just created, or records that it waits for a slot.
     pub(super) fn begin_or_wait(&mut self, key: RunKey) -> Result<(), B::Error> {
         if self.is_pending(key) && !self.try_begin(key)? {
             self.note_waiting(key);
@@ -301,7 +303,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// The ledger says that an occurrence has its run, but no place yet.
+    /// Updates the ledger: the occurrence has its run, but no slot yet.
     fn note_waiting(&mut self, key: RunKey) {
         let id = self.loaded.runs.get(key).map(|run| &run.id);
         let Some(&RunId::Occurrence { schedule, n, retry: 0 }) = id else { return };
@@ -314,7 +316,7 @@ impl<B: Book> Turn<'_, B> {
         }
     }
 
-    /// Creates a run that no schedule asked for; it begins when the driver finds a place.
+    /// Creates a run that no schedule asked for. It begins when the driver finds a free slot.
     pub(super) fn create_run(
         &mut self,
         new: &NewRun,
@@ -362,7 +364,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(key)
     }
 
-    /// Decides over one input to a run. What that brings about elsewhere waits among the follow-ups.
+    /// Decides one input to a run. Consequences for other entities go to the worklist.
     pub(super) fn decide_run(
         &mut self,
         key: RunKey,
@@ -442,7 +444,7 @@ impl<B: Book> Turn<'_, B> {
     }
 }
 
-/// What a decision over a run has to say to whoever asked for it.
+/// What a decision about a run returns to its caller.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Decided {
     /// Whether the run has taken the event that was offered to it.
@@ -453,22 +455,22 @@ pub(super) struct Decided {
     pub(super) is_ending: bool,
 }
 
-/// Where a run comes from that no schedule asked for.
+/// The origin of a run that no schedule asked for.
 pub(super) struct Origin {
     pub(super) key: Option<RunKey>,
     pub(super) triggered_by: TriggeredBy,
     pub(super) retry_of: Option<RunId>,
     pub(super) schedule: Option<ScheduleId>,
-    /// What it works on, if that is not the payload alone.
+    /// The run's input, if it is more than the payload.
     pub(super) input: Option<Box<RawValue>>,
     pub(super) parent: Option<Parent>,
     pub(super) position: Position,
-    /// Of which producer or consumer.
+    /// The producer or consumer that the run belongs to.
     pub(super) handler: Option<String>,
 }
 
 impl Origin {
-    /// Someone, or something, asks for it.
+    /// An origin with this trigger and nothing else.
     pub(super) fn of(triggered_by: TriggeredBy) -> Origin {
         Origin {
             key: None,
@@ -491,7 +493,7 @@ fn run_id(id: ScheduleId, start: &Start, by_hand: Option<&NewRun>) -> RunId {
     }
 }
 
-/// What the occurrence works on: what was given for it, or else for the schedule.
+/// The payload of the occurrence: the one an override gives it, or else the schedule's.
 fn payload_of<'a>(
     schedule: &'a Schedule,
     start: &Start,
@@ -513,7 +515,6 @@ fn input_of_schedule(
     use std::fmt::Write as _;
     let payload = payload.map_or("null", RawValue::get);
     let mut text = String::with_capacity(payload.len() + 160);
-    // Writing into a string cannot fail.
     let _ = write!(text, r#"{{"payload":{payload},"schedule_id":"{}""#, schedule.id);
     let name = serde_json::Value::from(schedule.declared.name.as_str());
     let _ = write!(text, r#","schedule_name":{name}"#);

@@ -101,7 +101,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(self.decide_schedule(id, input, None)?.map(|()| Answer::Schedule(id)))
     }
 
-    /// The limit that the live version of a workflow has itself.
+    /// The timeout that the live revision of a workflow declares.
     fn timeout_of(&mut self, workflow: WorkflowId) -> Result<Option<SignedDuration>, B::Error> {
         let live = self.load_workflow(workflow)?.and_then(|workflow| workflow.live);
         let Some(live) = live else { return Ok(None) };
@@ -146,7 +146,8 @@ impl<B: Book> Turn<'_, B> {
     }
 }
 
-/// What a definition declares is not deleted by itself: the next publication would bring it back.
+/// Refuses to delete a schedule that a definition declares, since the next publication would create
+/// it again.
 fn declared_elsewhere(schedule: &Schedule) -> Option<Refused> {
     let trigger = schedule.trigger.as_deref()?;
     let (id, workflow) = (schedule.id, schedule.workflow);

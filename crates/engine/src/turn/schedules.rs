@@ -1,4 +1,4 @@
-//! Schedules within a turn.
+//! Schedules within a turn: their inputs, and the runs that follow.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ use crate::schedule::{self, Input, Refusal, Situation, Status, Turning, Verdict}
 
 impl<B: Book> Turn<'_, B> {
     pub(super) fn schedule_due(&mut self, id: ScheduleId) -> Result<(), B::Error> {
-        // A schedule that is gone has nothing due; a refusal of what is due does not exist.
+        // A deleted schedule has nothing due, and the input `Due` is never refused.
         let _ = self.decide_schedule(id, Input::Due, None)?;
         Ok(())
     }
 
-    /// Decides over one input to a schedule, and creates and cancels the runs that follow.
+    /// Decides one input to a schedule, and creates and cancels the runs that follow.
     pub(super) fn decide_schedule(
         &mut self,
         id: ScheduleId,
@@ -46,7 +46,7 @@ impl<B: Book> Turn<'_, B> {
         };
         let anchor = match &input {
             Input::Edit(declared) => slot.now.anchor_after_edit(declared, self.context.moment.now),
-            // From now on: an interval counts from here.
+            // The schedule continues from now on, so an interval counts from now.
             Input::Resume { catch_up: false } | Input::Revive => self.context.moment.now,
             _ => slot.now.progress.anchor,
         };
@@ -86,9 +86,11 @@ impl<B: Book> Turn<'_, B> {
         let has_died = slot.now.status == Status::Dead && old_status != Status::Dead;
         let verdict = decision.verdict.take();
         if is_due {
-            // What was due before the schedule was declared, edited or resumed was not missed by anybody.
+            // Occurrences that were due before the schedule was declared, edited or resumed were
+            // not missed.
             let awake_since = self.context.moment.awake_since;
-            // One that starts from the queue in the same decision has two entries, of which the last one counts.
+            // An occurrence that is queued and started in the same decision has two entries. Only
+            // the last one counts.
             let new = decision.ledger.iter().filter(|entry| entry.n >= first_new);
             let new = new.filter(|entry| entry.effective >= told_at);
             let last: BTreeMap<u64, &Entry> = new.map(|entry| (entry.n, entry)).collect();
@@ -106,7 +108,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(Ok(()))
     }
 
-    /// The nominal times of a range whose occurrences have run, or wait to.
+    /// The nominal times in a range whose occurrences have run or wait to run.
     pub(super) fn ran_already(
         &mut self,
         id: ScheduleId,
@@ -154,7 +156,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(self.loaded.runs.get(key).map(|run| run.id.clone()))
     }
 
-    /// Why nothing of this schedule starts at present.
+    /// Why no occurrence of this schedule can start at present.
     fn hold(&mut self, id: ScheduleId) -> Result<Option<&'static str>, B::Error> {
         let Some(workflow) = self.loaded.schedules.get(id).map(|schedule| schedule.workflow) else {
             return Ok(None);
@@ -167,7 +169,8 @@ impl<B: Book> Turn<'_, B> {
         })
     }
 
-    /// Whether a producer has a run that has not begun: it stands for what is due meanwhile.
+    /// Whether the producer has a pending run. That run stands for all occurrences that are due
+    /// meanwhile.
     fn waits_for_its_turn(&mut self, id: ScheduleId) -> Result<bool, B::Error> {
         let schedule = self.schedule(id)?;
         let trigger = schedule.trigger.as_deref();
@@ -207,8 +210,8 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// What was declared cannot be read any more: a calendar or a zone is gone. It must not be looked
-    /// at again and again.
+    /// Makes a schedule dead whose declaration can no longer be read because a calendar or a zone
+    /// is gone. Otherwise its wakeup would come due again and again.
     fn unreadable(
         &mut self,
         id: ScheduleId,
@@ -230,14 +233,14 @@ impl<B: Book> Turn<'_, B> {
         self.schedule_failed(id, Failed { run: None, due: None, error, has_died })
     }
 
-    /// Says it to whoever listens, once it is committed.
+    /// Adds a notice that observers receive after the commit.
     fn tell_turning(&mut self, id: ScheduleId, turning: Turning) {
         let Some(schedule) = self.loaded.schedules.get(id) else { return };
         let (name, workflow) = (schedule.declared.name.clone(), schedule.workflow);
         self.output.notices.push(Notice::Turning { schedule: id, name, workflow, turning });
     }
 
-    /// The last row written about an occurrence in this turn.
+    /// The last ledger row that this turn wrote about an occurrence.
     pub(super) fn ledger_entry(&mut self, id: ScheduleId, n: u64) -> Option<&mut Entry> {
         self.output
             .writes

@@ -1,4 +1,4 @@
-//! Runs that somebody asks for: by hand, again, or by the address of a trigger.
+//! Runs that a caller asks for: started by hand, retried, or started through the URL of a trigger.
 
 use language::definition::handlers::producer_of_trigger;
 use language::policy::overlap::IfBusy;
@@ -10,7 +10,7 @@ use crate::ids::{RunId, RunKey, ScheduleId, WorkflowId};
 use crate::run::{self, Item, Position, StepRecord, TriggeredBy};
 use crate::schedule::Input;
 
-/// Pending runs that are read at a time.
+/// How many pending runs are read at a time.
 const LOOKED_AT: usize = 128;
 
 impl<B: Book> Turn<'_, B> {
@@ -37,8 +37,8 @@ impl<B: Book> Turn<'_, B> {
         Ok(started.map(|()| Answer::Run(RunId::Other(new.id).to_string())))
     }
 
-    /// For a caller who does not want to wait: the refusal, if the workflow has as many runs as it may. Runs that
-    /// have not begun yet count, for they begin first.
+    /// The refusal for a caller who does not want to wait, if the workflow has reached its limit of
+    /// runs. Pending runs count, since they begin first.
     fn at_its_limit(&mut self, id: WorkflowId) -> Result<Option<Refused>, B::Error> {
         let Some(workflow) = self.load_workflow(id)? else { return Ok(Some(unknown_workflow(id))) };
         let Some(limit) = workflow.concurrency else { return Ok(None) };
@@ -49,7 +49,8 @@ impl<B: Book> Turn<'_, B> {
         if pending.len() < room {
             return Ok(None);
         }
-        // The handlers of a workflow have one active run between them.
+        // All handlers of a workflow together have at most one active run, so one of two runs is a
+        // process.
         let active = match active {
             0 => Vec::new(),
             _ => self.book.active_runs(id, 2)?,
@@ -65,7 +66,8 @@ impl<B: Book> Turn<'_, B> {
         Ok(Some(Refused::busy(what, run)))
     }
 
-    /// The oldest pending runs of a workflow that are not a handler's, up to so many.
+    /// The oldest pending runs of a workflow that are not handler runs, at least `wanted` if there
+    /// are so many.
     fn pending_processes(
         &mut self,
         id: WorkflowId,
@@ -148,14 +150,14 @@ impl<B: Book> Turn<'_, B> {
             },
             ..Origin::of(TriggeredBy::Retry)
         };
-        // Whoever asks for it again may be tracing something else than who asked first.
+        // The caller who retries may have another trace than the first caller.
         let new = NewRun { trace: new.trace.or(run.trace), ..new.clone() };
         let new_key = self.create_run(&new, run.workflow, run.version, origin)?;
         self.take_over_records(new_key, records);
         Ok(Ok(Answer::Run(RunId::Other(new.id).to_string())))
     }
 
-    /// A run of a consumer goes on where it failed, as another.
+    /// Continues a consumer's run where it failed, as a new run.
     pub(super) fn go_on_with(
         &mut self,
         earlier: RunKey,
@@ -180,7 +182,8 @@ impl<B: Book> Turn<'_, B> {
         Ok(Some(key))
     }
 
-    /// What was done in an earlier run is done in this one.
+    /// Copies the records of steps that have ended from the earlier run, so that they are not
+    /// repeated.
     fn take_over_records(&mut self, key: RunKey, records: Vec<StepRecord>) {
         let Some(loaded) = self.loaded.runs.loaded_mut(key) else { return };
         let states = &loaded.now.position.states;
@@ -190,7 +193,8 @@ impl<B: Book> Turn<'_, B> {
         loaded.notes.records = records.into_iter().filter(is_done).collect();
     }
 
-    /// A run of the version that is live, if the trigger is in use.
+    /// Starts a run of the live revision through a webhook trigger, unless the workflow or the
+    /// trigger is paused.
     pub(super) fn call_trigger(
         &mut self,
         id: WorkflowId,

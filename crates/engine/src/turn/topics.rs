@@ -1,4 +1,5 @@
-//! Topics and their events within a turn. The book knows what was there before; what has changed since is kept here.
+//! Topics and their events within a turn. The book holds the state before the turn; this module
+//! adds what has changed since.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,16 +12,16 @@ use super::{Book, ById, Change, EventWrite, Notice, TopicWrite, Turn};
 use crate::ids::{EventKey, RunKey, TopicId, WorkflowId};
 use crate::topics::{Event, EventState, Fate, Message, Topic};
 
-/// What a turn knows of events.
+/// What a turn knows about events.
 #[derive(Default)]
 pub(super) struct Events {
-    /// Those that were published or moved in this turn.
+    /// Events that were published or changed state in this turn.
     fates: ById<EventKey, Fate>,
-    /// Where the new ones are.
+    /// The keys of new events, by topic and message id.
     new: HashMap<(TopicId, String), EventKey>,
 }
 
-/// What was published.
+/// How many events were published and replaced.
 #[derive(Default)]
 pub(super) struct Counted {
     pub(super) published: u64,
@@ -49,7 +50,7 @@ impl<B: Book> Turn<'_, B> {
         }
     }
 
-    /// The topic that a workflow means by a name.
+    /// The topic that a workflow's definition means by a name.
     pub(super) fn topic_meant(
         &mut self,
         workflow: WorkflowId,
@@ -75,7 +76,7 @@ impl<B: Book> Turn<'_, B> {
         }
     }
 
-    /// The topics of a definition are there from now on.
+    /// Creates the topics that a definition declares, and updates the attempt limits of known ones.
     pub(super) fn declare_topics(
         &mut self,
         workflow: WorkflowId,
@@ -105,8 +106,8 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// Publishes to a topic. An event that is there already says something else from now on, and stays where it
-    /// stands.
+    /// Publishes messages to a topic. A message id that already exists gets the new message and
+    /// keeps its state.
     pub(super) fn publish_messages(
         &mut self,
         id: TopicId,
@@ -168,12 +169,12 @@ impl<B: Book> Turn<'_, B> {
         Event { message, fate, created_at: now }
     }
 
-    /// What has become of an event, this turn included.
+    /// The current state of an event, including changes of this turn.
     pub(super) fn fate_now(&self, fate: Fate) -> Fate {
         self.loaded.events.fates.get(&fate.key).cloned().unwrap_or(fate)
     }
 
-    /// What has become of the events with these message ids.
+    /// The current states of the events with these message ids.
     pub(super) fn fates(
         &mut self,
         topic: TopicId,
@@ -188,7 +189,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(now.collect())
     }
 
-    /// An event comes to another state.
+    /// Moves an event to another state.
     pub(super) fn move_event(
         &mut self,
         before: &Fate,
@@ -219,7 +220,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// The events that a run has reserved, this turn included.
+    /// The events that a run has reserved, including changes of this turn.
     pub(super) fn reserved_by(&mut self, run: RunKey) -> Result<Vec<Fate>, B::Error> {
         let mut reserved: Vec<Fate> =
             self.book.reserved_by(run)?.into_iter().map(|fate| self.fate_now(fate)).collect();
@@ -231,12 +232,12 @@ impl<B: Book> Turn<'_, B> {
         Ok(reserved)
     }
 
-    /// How many events of a topic nobody works on.
+    /// The number of pending events of a topic.
     pub(super) fn pending_in(&mut self, id: TopicId) -> Result<u64, B::Error> {
         Ok(self.load_topic(id)?.map_or(0, |topic| topic.counts.pending))
     }
 
-    /// When the oldest event of a topic was published that nobody works on.
+    /// When the oldest pending event of a topic was published.
     pub(super) fn oldest_pending(&mut self, id: TopicId) -> Result<Option<Timestamp>, B::Error> {
         if self.load_topic(id)?.is_none_or(|topic| topic.counts.pending == 0) {
             return Ok(None);
@@ -252,7 +253,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(given_back.chain(found).min())
     }
 
-    /// The oldest events of a topic that nobody works on.
+    /// The oldest pending events of a topic.
     pub(super) fn pending_events(
         &mut self,
         id: TopicId,
@@ -278,7 +279,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(all)
     }
 
-    /// Events of a topic that are pending since this turn, and were not before: the book does not know yet.
+    /// Events of a topic that this turn made pending again. The book does not know that yet.
     fn given_back(&mut self, id: TopicId) -> Result<Vec<Event>, B::Error> {
         let is_it = |fate: &&Fate| {
             fate.topic == id && fate.state == EventState::Pending && fate.attempt > 0
@@ -296,7 +297,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(events)
     }
 
-    /// A topic's name and limit.
+    /// A topic that the turn has loaded.
     pub(super) fn topic(&self, id: TopicId) -> Option<&Topic> {
         self.loaded.topics.get(id)
     }

@@ -1,4 +1,4 @@
-//! What ends in a turn, as spans.
+//! Spans of the runs and attempts that end in a turn.
 
 use jiff::Timestamp;
 use language::definition::Definition;
@@ -10,7 +10,8 @@ use crate::run::{Decision, Part, Run, StepRecord};
 use crate::trace::{AttemptOf, Span, TraceContext};
 
 impl<B: Book> Turn<'_, B> {
-    /// What is passed on on behalf of a run: its own span, or that of whoever asked for it.
+    /// The trace context that a run passes on: its own span if runs are traced, otherwise its
+    /// caller's.
     pub(super) fn trace_of_run(&self, key: RunKey) -> Option<TraceContext> {
         let run = self.loaded.runs.get(key)?;
         match self.context.is_traced {
@@ -19,7 +20,7 @@ impl<B: Book> Turn<'_, B> {
         }
     }
 
-    /// The same for an attempt that has begun at this instant.
+    /// The trace context of an attempt that began at this instant.
     pub(super) fn trace_of_attempt(
         &self,
         key: RunKey,
@@ -31,7 +32,7 @@ impl<B: Book> Turn<'_, B> {
         Some(if self.context.is_traced { run.of_attempt(part, attempt, since) } else { run })
     }
 
-    /// The span of a run that has ended in this turn.
+    /// Adds the span of a run that has ended in this turn.
     pub(super) fn trace_run(&mut self, loaded: &Loaded<Box<Run>>) {
         let run = &loaded.now;
         let has_ended =
@@ -46,7 +47,7 @@ impl<B: Book> Turn<'_, B> {
     }
 }
 
-/// The spans of attempts of a run that have ended with this decision.
+/// Adds the spans of the attempts that have ended with this decision.
 pub(super) fn trace_attempts(
     spans: &mut Vec<Span>,
     run: &Run,

@@ -1,5 +1,5 @@
-//! Consumers whose mutation is done and whose last phase has failed: they go on with the version that is live, or a
-//! person ends them.
+//! Consumers whose mutation is done and whose last phase has failed. They continue with the live
+//! revision, or a person ends them.
 
 use language::definition::Definition;
 use language::definition::handlers::{MUTATION, NEXT};
@@ -12,7 +12,7 @@ use crate::ids::{HandlerId, RunId, RunKey, WorkflowId};
 use crate::run::{Position, Resolution, Run, StepRecord, StepState};
 use crate::topics::{EventState, Fate};
 
-/// An ended run whose events are still reserved, and the consumer that is to go on with it.
+/// An ended run whose events are still reserved, and the consumer that should continue it.
 #[derive(Clone, Copy)]
 pub(super) struct Unfinished {
     run: RunKey,
@@ -20,7 +20,7 @@ pub(super) struct Unfinished {
 }
 
 impl<B: Book> Turn<'_, B> {
-    /// Whether a consumer is to go on with this run.
+    /// The unfinished run with this id, if a consumer should continue it.
     pub(super) fn unfinished(&mut self, id: &RunId) -> Result<Option<Unfinished>, B::Error> {
         let Some(key) = self.book.run_key(id)? else { return Ok(None) };
         self.unfinished_run(key)
@@ -37,7 +37,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(resumes.filter(|resumes| *resumes == key).map(|run| Unfinished { run, consumer }))
     }
 
-    /// Someone gives the run up, or says what became of its last phase.
+    /// Ends or retries the last phase of the run, as a person says.
     pub(super) fn resolve_unfinished(
         &mut self,
         id: &RunId,
@@ -71,7 +71,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(Ok(Answer::Run(id.to_string())))
     }
 
-    /// Someone asks for the last phase to be done again, now: as this run.
+    /// Repeats the last phase at once, as a new run, at a person's request.
     pub(super) fn retry_unfinished(
         &mut self,
         unfinished: Unfinished,
@@ -88,7 +88,8 @@ impl<B: Book> Turn<'_, B> {
         Ok(Ok(Answer::Run(RunId::Other(new.id).to_string())))
     }
 
-    /// A run whose mutation is done, and whose last phase is not, goes on as another, as soon as the workflow is free.
+    /// Continues a run whose mutation is done and whose last phase is not, as a new run, as soon as
+    /// the workflow is free.
     pub(super) fn resume_consumer(
         &mut self,
         id: HandlerId,
@@ -106,7 +107,7 @@ impl<B: Book> Turn<'_, B> {
         }
         if let Some(handler) = self.handler_mut(id) {
             handler.run = Some(key);
-            // It begins also while its workflow is paused if somebody asks for it.
+            // A call by hand stays, so that the run begins even while its workflow is paused.
             handler.cause = handler.cause.filter(|cause| *cause == Cause::ByHand);
             handler.resumes = None;
         }
@@ -114,7 +115,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// Someone says that nobody is to work on an event that an ended run still has.
+    /// Skips an event that an ended run still holds, at a person's request.
     pub(super) fn skip_reserved(
         &mut self,
         fate: &Fate,
@@ -139,7 +140,8 @@ impl<B: Book> Turn<'_, B> {
         Ok(Ok(Answer::Count(1)))
     }
 
-    /// A run was cancelled after its mutation: its events are not given back, for the same would be done again.
+    /// Skips the events of a run that was cancelled after its mutation. Making them pending again
+    /// would repeat the mutation.
     pub(super) fn cancelled_after_mutation(
         &mut self,
         run: &Run,
@@ -159,13 +161,13 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// The consumer has nothing to go on with any more: it looks for other events.
+    /// Ends the consumer's unfinished run, so that it looks for other events.
     fn nothing_left(&mut self, unfinished: Unfinished) -> Result<(), B::Error> {
         let Some(consumer) = self.handler_mut(unfinished.consumer) else { return Ok(()) };
         consumer.resumes = None;
         consumer.retry_at = None;
         consumer.failures = 0;
-        // What called it was the failure.
+        // The failure that called the consumer is settled.
         consumer.cause = consumer.cause.filter(|cause| *cause != Cause::Retry);
         let (workflow, name) = (consumer.workflow, consumer.name.clone());
         let has_more = match self.live_definition(workflow)? {
@@ -183,8 +185,9 @@ impl<B: Book> Turn<'_, B> {
         self.handler(unfinished.consumer).map(|consumer| consumer.workflow)
     }
 
-    /// Where a run begins that goes on with an earlier one, in which version, and what was done before. That is the
-    /// live version, unless it has no mutation any more: then nobody would know that one was done.
+    /// The revision, position and records with which a new run continues an earlier one. It uses
+    /// the live revision, unless that has no mutation phase: then no record would show that the
+    /// mutation was done.
     pub(super) fn carried_over(
         &mut self,
         run: &Run,
@@ -194,7 +197,7 @@ impl<B: Book> Turn<'_, B> {
         let handler = run.handler.as_deref();
         let live = self.load_workflow(run.workflow)?.and_then(|workflow| workflow.live);
         let before = self.process(run.workflow, run.version, handler)?;
-        // The live version may have the handler no more.
+        // The live revision may no longer have the handler.
         let after = match live {
             Some(live) => self.definition(run.workflow, live)?.of_run(handler).cloned(),
             None => None,
@@ -214,8 +217,8 @@ impl<B: Book> Turn<'_, B> {
     }
 }
 
-/// Phases are the same if they have the same name. One that the earlier version did not have is passed over: the
-/// mutation is behind it.
+/// Maps the earlier revision's phases to the new one's by name. A phase that the earlier revision
+/// did not have is skipped, since the mutation is already done.
 fn moved_over(
     position: &Position,
     records: Vec<StepRecord>,

@@ -1,6 +1,7 @@
-//! The worklist of a turn: what the decision over one schedule, run or handler brings about for others. No decision
-//! calls the next one: each consequence waits in a list, and one loop takes them in turn. So no chain of runs, children,
-//! events, handlers and schedules, however long, needs more of the stack than a single link of it.
+//! The worklist of a turn: what a decision about one schedule, run or handler means for others. No
+//! decision calls the next one. Each consequence waits in a list, and one loop carries them out one
+//! by one, so that a chain of runs, children, events, handlers and schedules of any length needs
+//! only the stack of a single link.
 
 use std::collections::VecDeque;
 
@@ -21,51 +22,47 @@ use crate::topics::Event;
 pub(super) enum Work {
     /// A step of this run starts a run of another workflow.
     StartChild(RunKey, NewChild),
-    /// This run learns something: its child has ended or could not be started, or somebody cancels it.
+    /// This run receives an input: its child has ended or could not be started, or somebody cancels
+    /// it.
     Tell(RunKey, Input),
-    /// This pending run begins if there is a place for it.
+    /// This pending run begins if there is free capacity for it.
     Begin(RunKey),
-    /// Events were published to this topic: steps that wait and triggers hear of them.
+    /// Events were published to this topic. Waiting steps and triggers receive them.
     TellListeners(TopicId, Vec<Event>, Publisher),
-    /// The consumers of this topic are to look.
+    /// The consumers of this topic look for work.
     TellConsumers(TopicId),
     /// This workflow may be free for a run of one of its handlers.
     LookAtHandlers(WorkflowId),
     /// A step of this run publishes an event.
     Publish(RunKey, Published),
-    /// A part of this run has begun to wait: an event that is there already may be the one.
+    /// A part of this run has begun to wait. An event that is already pending may match.
     OfferPending(RunKey, Part, TopicId),
     /// A run of a producer or consumer has ended.
     HandlerRunEnded {
-        /// Which run.
         run: RunKey,
-        /// Whether trying it again can help.
+        /// Whether a retry can help.
         retryable: bool,
     },
-    /// A run has ended that no schedule started, and no step waits for.
+    /// A run has ended that no schedule started and no step waits for.
     Judge(RunKey),
     /// A run has ended that an occurrence or a retry of this schedule started.
     Settle {
-        /// The schedule.
         schedule: ScheduleId,
-        /// The run.
         run: RunKey,
-        /// How it ended.
         ending: Ending,
-        /// What went wrong, in words.
         error: Option<String>,
-        /// Whether trying it again can help.
+        /// Whether a retry can help.
         hope: schedule::Hope,
     },
 }
 
-/// Consequences that wait to be carried out: those of the last decision before those of earlier ones, as if each
-/// had been carried out where it arose.
+/// Consequences that wait to be carried out. Those of the last decision come before those of
+/// earlier ones, as if each had been carried out where it arose.
 pub(super) struct Worklist {
     waiting: VecDeque<Work>,
-    /// What the decision at hand adds.
+    /// Consequences of the decision that is being carried out.
     added: Vec<Work>,
-    /// Runs and parts of steps that may still begin in this turn.
+    /// How many runs and parts of steps may still begin in this turn.
     pub(super) starts_left: usize,
 }
 
@@ -87,8 +84,9 @@ impl Worklist {
 }
 
 impl<B: Book> Turn<'_, B> {
-    /// Carries out what the decisions so far have brought about, and what follows from that. It ends: every
-    /// cycle of consequences begins a run or a step, and a turn begins a limited number of them.
+    /// Carries out the consequences of the decisions so far, and the consequences of those. The
+    /// loop ends because every cycle of consequences begins a run or a step, and a turn begins only
+    /// a limited number of them.
     pub(super) fn work_through(&mut self) -> Result<(), B::Error> {
         while let Some(work) = self.worklist.next() {
             self.carry_out_work(work)?;
@@ -111,15 +109,16 @@ impl<B: Book> Turn<'_, B> {
             Work::Settle { schedule, run, ending, error, hope } => {
                 let error = error.as_deref();
                 let input = schedule::Input::RunEnded { run, ending, error, hope };
-                // A schedule that was deleted meanwhile does not need to know.
+                // A schedule that was deleted meanwhile needs no notification.
                 let _: Result<(), super::Refused> = self.decide_schedule(schedule, input, None)?;
                 Ok(())
             }
         }
     }
 
-    /// A run learns of something that concerns it. One that has ended by itself meanwhile need not know. One that cannot
-    /// be read, or whose definition cannot, stays as it is, and keeps nobody else from going on: `doctor` tells of it.
+    /// Gives a run an input that another entity caused. A run that has ended meanwhile ignores it.
+    /// A run that cannot be read, or whose definition cannot, stays as it is and holds up nobody
+    /// else; `doctor` reports it.
     fn tell_run(&mut self, key: RunKey, input: Input) -> Result<(), B::Error> {
         if !self.loaded.runs.contains(key) {
             if self.passes_over(Wakeup::Run(key)) {
@@ -138,7 +137,8 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// Writes what a decision says of the run's own parts, and keeps for later what it means for others.
+    /// Writes what a decision changes in the run's own parts, and adds its consequences for others
+    /// to the worklist.
     pub(super) fn follow(&mut self, key: RunKey, decision: Decision) -> Result<(), B::Error> {
         for (part, token) in decision.perform {
             self.hand_out(key, part, token)?;
@@ -151,7 +151,8 @@ impl<B: Book> Turn<'_, B> {
         let withdrawn = decision.withdrawn.into_iter();
         let withdrawn = withdrawn.map(|step| ApprovalWrite::Withdraw(key, step));
         self.output.writes.approvals.extend(withdrawn);
-        // A step may have been given up and begun anew, or begun and given up: where it is now counts.
+        // Within one turn a step may be abandoned and begun again, or begun and abandoned. Only its
+        // current state counts.
         let position = self.loaded.runs.get(key).map(|run| &run.position);
         let is_asked = |approval: &run::Approval| {
             let part = position.and_then(|position| position.part(approval.step, Item::Whole));
@@ -176,7 +177,7 @@ impl<B: Book> Turn<'_, B> {
         self.follow_awaiting(key, decision.awaiting)
     }
 
-    /// Stores which parts of a run begin to wait for events, and which do not wait any more.
+    /// Stores which parts of a run begin to wait for events and which stop waiting.
     fn follow_awaiting(&mut self, key: RunKey, awaiting: Vec<Awaiting>) -> Result<(), B::Error> {
         for change in awaiting {
             let (name, part) = match change {
@@ -194,7 +195,8 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// Tells an attempt to end. One that was to begin with this very turn, and was given up, does not begin.
+    /// Tells an attempt to end. An attempt that this same turn was to begin, and has abandoned,
+    /// does not begin.
     fn call_off(&mut self, key: RunKey, token: u32) {
         let run = self.loaded.runs.get(key);
         let is_given_up = run.is_none_or(|run| run.position.with_token(token).is_none());
@@ -209,8 +211,8 @@ impl<B: Book> Turn<'_, B> {
         }
     }
 
-    /// Gives back the run's place in its workflow. Its parent, its handler and its schedule learn of the end
-    /// after that.
+    /// Releases the run's slot in its workflow. Its parent, its handler and its schedule are
+    /// notified afterwards.
     pub(super) fn run_has_ended(&mut self, key: RunKey, retryable: bool) -> Result<(), B::Error> {
         let run = self.run(key)?;
         let (workflow, schedule, begun) = (run.workflow, run.schedule, run.started_at.is_some());
@@ -244,7 +246,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// The run that has started this one, and waits for it, learns that it has ended.
+    /// Notifies the parent run, if it waits for this run, that this run has ended.
     fn tell_parent(&mut self, key: RunKey) {
         let Some(run) = self.loaded.runs.get(key) else { return };
         let (Some(parent), Some(ending)) = (run.parent, run.ending()) else { return };
@@ -254,7 +256,8 @@ impl<B: Book> Turn<'_, B> {
         self.worklist.add(Work::Tell(parent.run, input));
     }
 
-    /// A step learns what became of the run that it wanted to start, if that is all it waits for or the run was refused.
+    /// Reports to a step that its child run was refused, or was started if the step does not wait
+    /// for its end.
     pub(super) fn tell_starter(&mut self, of: RunKey, input: Input) {
         self.worklist.add(Work::Tell(of, input));
     }

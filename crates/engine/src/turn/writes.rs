@@ -1,4 +1,4 @@
-//! Everything a turn changes, as data: the store writes it in the same transaction.
+//! Everything that a turn changes, as data. The store writes it in the turn's transaction.
 
 use std::sync::Arc;
 
@@ -20,71 +20,68 @@ use crate::topics::Topic;
 use crate::topics::{Event, EventState, Fate, Message, Subscriber};
 use crate::trace::TraceContext;
 
-/// What a turn changes.
+/// The rows that a turn changes.
 #[derive(Debug, Default)]
 pub struct Writes {
-    /// Schedules, each once.
+    /// Each schedule at most once.
     pub schedules: Vec<ScheduleWrite>,
-    /// Runs, each once.
+    /// Each run at most once.
     pub runs: Vec<RunWrite>,
-    /// What became of steps, in place of the row of the same run, step and item.
+    /// Step records. Each replaces the row of the same run, step and item.
     pub steps: Vec<(RunKey, StepRecord)>,
-    /// Attempts that others follow.
+    /// Attempts that were followed by another attempt.
     pub attempts: Vec<(RunKey, AttemptRecord)>,
-    /// Ledger rows, in place of the row with the same schedule and number.
+    /// Ledger rows. Each replaces the row with the same schedule and number.
     pub ledger: Vec<Entry>,
-    /// Workflows, in place of the row with the same id.
+    /// Workflows. Each replaces the row with the same id.
     pub workflows: Vec<Workflow>,
-    /// New revisions.
     pub revisions: Vec<Revision>,
-    /// Overrides: put, or taken away.
+    /// Overrides to put or delete.
     pub overrides: Vec<OverrideWrite>,
-    /// What workers find, and do not find any more, in the order in which it was decided.
+    /// Parts that enter and leave worker queues, in the order of the decisions.
     pub queueing: Vec<(RunKey, Queueing)>,
-    /// What people are asked, and are not asked any more.
+    /// Approvals that are requested and withdrawn.
     pub approvals: Vec<ApprovalWrite>,
-    /// What deadlines have brought about.
+    /// Actions of deadlines that have been reached.
     pub alerts: Vec<AlertWrite>,
-    /// Incidents that begin and end, in the order in which it was decided.
+    /// Incidents that begin and end, in the order of the decisions.
     pub incidents: Vec<IncidentWrite>,
-    /// Topics, each once: new ones, and those whose counts have changed.
+    /// Each topic at most once: new ones, and those whose counts or limit have changed.
     pub topics: Vec<TopicWrite>,
-    /// Events, in the order in which it was decided.
+    /// Events, in the order of the decisions.
     pub events: Vec<EventWrite>,
-    /// Producers and consumers, each once.
+    /// Each producer and consumer at most once.
     pub handlers: Vec<HandlerWrite>,
-    /// Who hears of what from now on, by workflow: in place of all that it heard of before.
+    /// Subscriptions by workflow. They replace all earlier subscriptions of the workflow.
     pub subscriptions: Vec<(WorkflowId, Vec<(TopicId, Subscriber)>)>,
-    /// What waits for an event, and does not any more, in the order in which it was decided.
+    /// Parts that begin and stop waiting for an event, in the order of the decisions.
     pub waits: Vec<WaitWrite>,
-    /// Mutations of the outside world, in place of the row of the same run.
+    /// Mutations of the outside world. Each replaces the row of the same run.
     pub mutations: Vec<Mutation>,
-    /// Nodes whose attempts are all taken over.
+    /// Dead nodes whose attempts have all been taken over.
     pub nodes_gone: Vec<NodeId>,
-    /// What was found after downtime.
     pub recovered: Recovered,
 }
 
-/// What was found after downtime, and what became of it.
+/// What downtime left behind, and what the engine did with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
-    /// Occurrences that were due meanwhile and do not run.
+    /// Occurrences that were due during the downtime and do not run.
     pub missed: u64,
-    /// Occurrences that were due meanwhile and run, or wait to.
+    /// Occurrences that were due during the downtime and run, or wait to run.
     pub made_up: u64,
-    /// Occurrences that were due meanwhile and were merged into others.
+    /// Occurrences that were due during the downtime and were merged into others.
     pub coalesced: u64,
-    /// Attempts of nodes that are gone, which were taken over.
+    /// Attempts of dead nodes that were taken over.
     pub taken_over: u64,
 }
 
 impl Recovered {
-    /// Whether nothing was found.
     pub fn is_nothing(self) -> bool {
         self == Recovered::default()
     }
 
-    /// A decision about an occurrence, if it was due while nobody was awake.
+    /// Counts the decision about an occurrence that was due before this node was awake.
     pub(super) fn count(&mut self, entry: &Entry, awake_since: Timestamp) {
         if entry.effective >= awake_since {
             return;
@@ -93,7 +90,7 @@ impl Recovered {
             Outcome::Missed => self.missed += entry.count,
             Outcome::Coalesced => self.coalesced += entry.count,
             Outcome::Started | Outcome::Moved | Outcome::Queued => self.made_up += entry.count,
-            // Days off, overrides, overlap: nothing that downtime has brought about.
+            // Days off, overrides and overlap have nothing to do with downtime.
             Outcome::Skipped | Outcome::Dropped | Outcome::Failed => {}
         }
     }
@@ -108,183 +105,147 @@ impl std::ops::AddAssign for Recovered {
     }
 }
 
-/// A change of a topic.
 #[derive(Debug)]
 pub enum TopicWrite {
-    /// It is new.
     Insert(Topic),
-    /// Its counts or its limit have changed.
+    /// The topic's counts or its limit have changed.
     Update(Topic),
 }
 
-/// A change of an event.
 #[derive(Debug)]
 pub enum EventWrite {
-    /// It is new.
     Insert(Box<Event>),
-    /// It was published again: it says this now.
+    /// The event was published again, with this message.
     Say(EventKey, Message),
-    /// It has come to another state.
+    /// The event has moved to another state.
     Move {
-        /// Where it stood.
         before: EventState,
-        /// Where it stands.
         after: Fate,
     },
 }
 
-/// A change of a handler.
 #[derive(Debug)]
 pub enum HandlerWrite {
-    /// It is new.
     Insert(Box<Handler>),
-    /// It has come further.
     Update {
-        /// As it is now.
         after: Box<Handler>,
-        /// When it was to be looked at.
+        /// When the handler's wakeup was due before this turn.
         old_due: Option<Timestamp>,
     },
-    /// It is gone.
     Delete {
-        /// As it was.
         before: Box<Handler>,
     },
 }
 
-/// A change of what waits for events.
+/// A change to the parts that wait for events.
 #[derive(Debug)]
 pub enum WaitWrite {
-    /// This part of this run waits for an event of this topic.
+    /// This part of this run now waits for an event of this topic.
     Begin(TopicId, RunKey, Part),
-    /// It does not any more.
+    /// This part of this run waits no longer.
     End(RunKey, Part),
 }
 
-/// A change of what people are asked.
+/// A change to the approvals that runs request.
 #[derive(Debug)]
 pub enum ApprovalWrite {
-    /// By this run, since then.
+    /// The run asks for an approval, since this time.
     Ask(RunKey, Timestamp, Approval),
-    /// By this run's step, not any more.
+    /// The step with this index no longer asks for one.
     Withdraw(RunKey, u32),
 }
 
-/// What a deadline has brought about.
+/// The instant of a deadline that has been reached, and what it did.
 #[derive(Debug)]
 pub struct AlertWrite {
-    /// Of which run.
     pub run: RunKey,
-    /// What.
     pub alert: Alert,
-    /// When it happened.
     pub at: Timestamp,
-    /// What became of the run or step.
+    /// How the run or step ended because of the deadline.
     pub end: Option<DeadlineEnd>,
-    /// The runs that were started to tell people, and as the deadline says.
+    /// The runs that were started: to notify people, and as the deadline declares.
     pub started: Vec<RunKey>,
-    /// Why nothing could be started.
+    /// Why a notification or run could not be started.
     pub refused: Option<String>,
 }
 
-/// A change of an incident.
 #[derive(Debug)]
 pub enum IncidentWrite {
-    /// It begins.
     Begin(Box<Incident>),
-    /// It ends.
     End(IncidentKey, Box<IncidentEnd>),
 }
 
-/// A change of a schedule.
 #[derive(Debug)]
 pub enum ScheduleWrite {
-    /// It is new.
     Insert(Box<Schedule>),
-    /// It has come further.
     Update {
-        /// As it is now.
         after: Box<Schedule>,
-        /// When it was to be looked at.
+        /// When the schedule's wakeup was due before this turn.
         old_wake: Option<Timestamp>,
-        /// Where it stood, if the declaration or status has changed: else only progress has.
+        /// The earlier status, if the declaration or the status has changed; `None` if only
+        /// progress has.
         old_status: Option<Status>,
-        /// Whether the declaration has changed.
         declared: bool,
     },
-    /// It is gone.
     Delete {
-        /// As it was.
         before: Box<Schedule>,
     },
 }
 
-/// A change of a run.
 #[derive(Debug)]
 pub enum RunWrite {
-    /// It is new.
     Insert(Box<Run>),
-    /// It has come further.
     Update {
-        /// As it is now.
         after: Box<Run>,
-        /// When it was to be looked at.
+        /// When the run's wakeup was due before this turn.
         old_wake: Option<Timestamp>,
-        /// Where it stood.
         old_status: RunStatus,
     },
 }
 
-/// One version of a workflow, never changed once written.
+/// One revision of a workflow. It never changes once written.
 #[derive(Debug)]
 pub struct Revision {
-    /// Of which workflow.
     pub workflow: WorkflowId,
-    /// Which, counted from 1.
+    /// The number of the revision, counted from 1.
     pub revision: u32,
-    /// The text as it came.
+    /// The text as it was submitted.
     pub source: String,
-    /// What it means.
+    /// The checked form of the text.
     pub definition: Arc<Definition>,
-    /// The folder of a node that it comes from, if it comes from one.
+    /// The definitions folder of a node from which the text was read, if any.
     pub folder: Option<String>,
-    /// When.
     pub created_at: Timestamp,
 }
 
-/// A change of an override.
 #[derive(Debug)]
 pub enum OverrideWrite {
-    /// In place of the one for the same occurrence.
+    /// Replaces the override of the same occurrence.
     Put(ScheduleId, Override),
-    /// It is withdrawn.
+    /// Removes the override of the occurrence with this nominal time.
     Delete(ScheduleId, Timestamp),
 }
 
-/// What is to be done after the commit. Doing one twice is harmless; one that is lost is found again
-/// by the lease of the node it was for.
+/// Work to do after the commit. Doing it twice is harmless. If it is lost with its node, the
+/// expired lease of that node brings it back.
 #[derive(Clone, Debug)]
 pub enum Effect {
-    /// Perform an attempt.
     Perform(Box<Perform>),
-    /// A worker has taken an attempt: it is told what to do.
+    /// Hand a claimed attempt to the worker.
     Claimed {
-        /// What that is.
         perform: Box<Perform>,
-        /// It is taken for dead if it is not heard of until then.
+        /// The worker is presumed dead if it sends no heartbeat until then.
         lease_until: Timestamp,
     },
     /// Tell an attempt to end.
     Cancel {
-        /// Of which run.
         run: RunKey,
-        /// Which attempt.
         token: u32,
     },
 }
 
 impl Effect {
-    /// Whether it is about this attempt.
+    /// Whether the effect concerns this attempt.
     pub fn is_of(&self, of: RunKey, attempt: u32) -> bool {
         match self {
             Effect::Perform(perform) | Effect::Claimed { perform, .. } => {
@@ -298,47 +259,44 @@ impl Effect {
 /// An attempt to perform.
 #[derive(Clone, Debug)]
 pub struct Perform {
-    /// Of which run.
     pub run: RunKey,
-    /// What the run is called.
     pub run_id: RunId,
-    /// The definition.
     pub definition: Arc<Definition>,
-    /// The step, its item, or what undoes it.
+    /// The step, one of its items, or its compensation.
     pub part: Part,
-    /// Which attempt it is, from 1.
+    /// The number of the attempt, counted from 1.
     pub attempt: u32,
-    /// The attempt's token, to be given with the report.
+    /// The token that must accompany the report.
     pub token: u32,
-    /// The run's input, JSON.
+    /// The run's input, as JSON.
     pub input: Arc<str>,
-    /// What templates are filled in with, if there are any.
+    /// The values for templates, if the step has any.
     pub scope: Option<Result<Box<Scope>, ExpressionError>>,
-    /// What the attempt before this one gave, if it failed and gave something.
+    /// The output of the attempt before this one, if it failed and returned something.
     pub earlier: Option<Box<RawValue>>,
-    /// What the phase before asks for, if the part is a consumer's mutation.
+    /// The mutation that the prepare phase asks for, if the part is a consumer's mutate phase.
     pub mutation: Option<Box<RawValue>>,
-    /// The handler whose run it is.
+    /// The handler whose run this is.
     pub handler: Option<String>,
-    /// When the occurrence was due, if the run is born from one and this is its first attempt.
+    /// When the occurrence was due, if an occurrence started the run and this is its first attempt.
     pub due: Option<Timestamp>,
-    /// The span that what is done outside is part of: the attempt's, if runs are traced; else that of whoever asked
-    /// for the run.
+    /// The span that outside work belongs to: the attempt's if runs are traced, otherwise that of
+    /// the caller who asked for the run.
     pub trace: Option<TraceContext>,
 }
 
 impl Perform {
-    /// The step it is of.
+    /// The step that this attempt belongs to.
     pub fn step(&self) -> &Step {
         &self.definition.steps[self.part.step as usize]
     }
 
-    /// What to do.
+    /// The action to perform: the step's, or its compensation's.
     pub fn action(&self) -> &Action {
         action_of(&self.definition, self.part).unwrap_or(&self.step().action)
     }
 
-    /// How long it may take.
+    /// The timeout of the attempt.
     pub fn timeout(&self) -> Option<jiff::SignedDuration> {
         let step = self.step();
         match (&step.compensation, self.part.item) {
@@ -347,7 +305,8 @@ impl Perform {
         }
     }
 
-    /// `{run}/{step}`, with what else there is to tell it from others: the same for every attempt.
+    /// `{run}/{step}`, followed by the item number or `undo` where needed. It is the same for every
+    /// attempt.
     pub fn idempotency_key(&self) -> String {
         let (run, step) = (&self.run_id, &self.step().id);
         match self.part.item {
@@ -358,133 +317,98 @@ impl Perform {
     }
 }
 
-/// Something that happened, for those who watch.
+/// Something that happened, for observers such as pages, metrics and the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// An occurrence was decided.
     Occurrence {
-        /// Of which schedule.
         schedule: ScheduleId,
-        /// Which; of several, the first.
+        /// The number of the occurrence, or of the first one if there are several.
         n: u64,
-        /// How many.
         count: u64,
-        /// What became of it.
         outcome: Outcome,
     },
-    /// A run has come to a status.
+    /// A run has entered a status.
     Run {
-        /// Which.
         id: RunId,
-        /// Of which workflow.
         workflow: WorkflowId,
-        /// Of which schedule.
         schedule: Option<ScheduleId>,
-        /// Where it stands.
         status: RunStatus,
     },
-    /// A run whose status stays has come further in its steps.
+    /// A run has progressed in its steps without changing its status.
     Steps {
-        /// Which.
         run: RunId,
-        /// Of which workflow.
         workflow: WorkflowId,
-        /// Of which schedule.
         schedule: Option<ScheduleId>,
     },
-    /// A schedule was created, changed or has come to a status.
+    /// A schedule was created or changed, or has entered a status.
     Schedule {
-        /// Which.
         id: ScheduleId,
-        /// Where it stands; nothing if it is gone.
+        /// `None` if the schedule was deleted.
         status: Option<Status>,
     },
-    /// A schedule has taken a turn that people should hear of.
+    /// Something has happened to a schedule that people should know.
     Turning {
-        /// Which.
         schedule: ScheduleId,
-        /// What it is called.
         name: String,
-        /// What it starts.
         workflow: WorkflowId,
-        /// What has happened.
         turning: Turning,
     },
-    /// Something waits for a worker.
+    /// Parts were queued for workers.
     Queued {
-        /// In which queue.
         queue: String,
-        /// How much of it is new.
+        /// The number of newly queued parts.
         count: usize,
     },
-    /// The instant of a deadline has come.
+    /// An instant of a deadline has been reached.
     Deadline {
-        /// Of which run.
         run: RunId,
-        /// Of which workflow, by name.
+        /// The workflow's name.
         workflow: String,
-        /// Of which step, by its id; of the run, if nothing.
+        /// The step's id; `None` if the deadline is the run's.
         step: Option<String>,
-        /// When the deadline is.
+        /// The deadline itself.
         due: Timestamp,
-        /// Why somebody was not told, or something not started.
+        /// Why a notification or run was not started.
         refused: Option<String>,
     },
-    /// An incident has begun or ended.
     Incident {
-        /// Which.
         key: IncidentKey,
-        /// Of which workflow.
         workflow: WorkflowId,
-        /// Of which schedule.
         schedule: Option<ScheduleId>,
-        /// Whether it has begun.
+        /// Whether the incident has begun rather than ended.
         is_open: bool,
-        /// Who was not told, or what was not started, and why.
+        /// Each notification or run that was not started, with the reason.
         refused: Vec<String>,
     },
-    /// Events were published to a topic.
     Published {
-        /// Which.
         topic: TopicId,
-        /// How many.
         count: usize,
     },
-    /// Events of a topic are done with.
+    /// Events of a topic have been consumed.
     Consumed {
-        /// Which.
         topic: TopicId,
-        /// How many.
         count: usize,
     },
-    /// What is performed for a step says something: told by the node that performs it.
+    /// An attempt of a step has written output. The node that performs it sends this notice.
     Output {
-        /// Of which run.
         run: RunId,
-        /// Of which step, by its id.
+        /// The step's id.
         step: String,
     },
-    /// A producer or consumer failed, and the workflow waits for a person.
+    /// A producer or consumer has failed, and its workflow waits for a person.
     HandlersPaused {
-        /// Which workflow.
         workflow: WorkflowId,
-        /// Its name.
         name: String,
-        /// Why.
         reason: String,
     },
-    /// A message about a deadline or an incident was not delivered, and is not tried again.
+    /// A message about a deadline or an incident was not delivered and will not be retried.
     Undelivered {
-        /// The run that was to deliver it.
+        /// The run that was to deliver the message.
         run: RunId,
-        /// What it is about.
         subject: String,
-        /// Why it was not delivered.
         error: String,
     },
-    /// A workflow was changed.
     Workflow {
-        /// Which.
         id: WorkflowId,
     },
 }
