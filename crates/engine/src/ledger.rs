@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{RunKey, ScheduleId};
+use crate::schedule::Numbered;
 
 /// The outcome of an occurrence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -76,4 +77,32 @@ pub struct Entry {
     pub outcome: Outcome,
     pub reason: Cow<'static, str>,
     pub run: Option<RunKey>,
+}
+
+impl Entry {
+    /// The row of one occurrence.
+    pub(crate) fn of(
+        schedule: ScheduleId,
+        occurrence: &Numbered,
+        decided_at: Timestamp,
+        outcome: Outcome,
+        reason: Cow<'static, str>,
+        run: Option<RunKey>,
+    ) -> Entry {
+        let Numbered { n, due, .. } = *occurrence;
+        let (nominal, last_nominal, effective) = (due.nominal, due.nominal, due.effective);
+        let count = 1;
+        Entry {
+            schedule,
+            n,
+            count,
+            nominal,
+            last_nominal,
+            effective,
+            decided_at,
+            outcome,
+            reason,
+            run,
+        }
+    }
 }

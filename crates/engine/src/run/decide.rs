@@ -329,7 +329,7 @@ impl<F: Facts> Decider<'_, F> {
                 self.is_followed(&unknown, StepStatus::Cancelled, error);
                 self.run.position.active[at].doing = Doing::Ready;
             }
-            Resolution::Skip => self.skip_unknown(at),
+            Resolution::Skip => self.skip_unknown(at)?,
             Resolution::Failed => {
                 let own = self.error(step, "unknown_outcome", "a person says that it failed");
                 let error = error.filter(|error| error.step == own.step).unwrap_or(own);

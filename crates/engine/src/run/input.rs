@@ -51,16 +51,11 @@ pub enum Input {
     /// A slot is free, and the run begins.
     Begin,
     /// The attempt with this token has ended.
-    Reported {
-        token: u32,
-        end: AttemptEnd,
-    },
+    Reported { token: u32, end: AttemptEnd },
     /// The run's wakeup is due, or a slot is free.
     Wake,
     /// A person, a parent run or the overlap policy cancels the run.
-    Cancel {
-        reason: String,
-    },
+    Cancel { reason: String },
     /// This node is dead, and the attempts that it performed are lost.
     OwnerGone(NodeId),
     /// A person resolves an attempt whose result is unknown.
@@ -79,16 +74,10 @@ pub enum Input {
         lease_until: Timestamp,
     },
     /// A worker extends its lease.
-    Heartbeat {
-        token: u32,
-        claimant: Claimant,
-        lease_until: Timestamp,
-    },
+    Heartbeat { token: u32, claimant: Claimant, lease_until: Timestamp },
     /// The response to the claim reached nobody: the part returns to its queue as if it had never
     /// been claimed.
-    ReturnClaim {
-        token: u32,
-    },
+    ReturnClaim { token: u32 },
     /// A person decides about an approval step.
     Decide {
         /// The index of the step.
@@ -119,10 +108,7 @@ pub enum Input {
         output: Box<RawValue>,
     },
     /// The run that an attempt asked for was not created.
-    ChildRefused {
-        token: u32,
-        message: String,
-    },
+    ChildRefused { token: u32, message: String },
 }
 
 /// How a person resolves an attempt whose result is unknown.

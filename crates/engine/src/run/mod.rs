@@ -394,14 +394,9 @@ pub enum Refusal {
         step: String,
     },
     /// The caller must say which of several steps is meant.
-    WhichStep {
-        steps: Vec<String>,
-    },
+    WhichStep { steps: Vec<String> },
     /// The caller is not among the assignees of the approval.
-    NotTheirs {
-        by: String,
-        assignees: Vec<String>,
-    },
+    NotTheirs { by: String, assignees: Vec<String> },
 }
 
 impl std::fmt::Display for Refusal {

@@ -88,12 +88,17 @@ impl<F: Facts> Decider<'_, F> {
     }
 
     /// Continues the run without a step whose result is unknown.
-    pub(super) fn skip_unknown(&mut self, at: usize) {
+    pub(super) fn skip_unknown(&mut self, at: usize) -> Result<(), F::Error> {
         let active = self.remove(at);
         let message = "a person says to go on without it";
         let error = self.error(active.step, "unknown_outcome", message);
         self.record(&active, super::StepStatus::Skipped, None, Some(error));
+        // An item of a `for_each` step counts as ended; the step goes on with the other items.
+        if active.item.is_nth() {
+            return self.item_ended(active.step);
+        }
         self.unwatch(active.step);
         self.set_state(active.step, StepState::Skipped);
+        Ok(())
     }
 }

@@ -268,22 +268,13 @@ pub struct Decision {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Turning {
     /// An occurrence has failed and is not retried. The next one comes as usual.
-    OccurrenceFailed {
-        n: u64,
-        error: String,
-    },
+    OccurrenceFailed { n: u64, error: String },
     /// The schedule is dead: nothing more starts until a person revives it.
-    Died {
-        reason: String,
-    },
+    Died { reason: String },
     /// The schedule paused itself after a failure.
-    PausedByFailure {
-        reason: String,
-    },
+    PausedByFailure { reason: String },
     /// An occurrence succeeded after a failure.
-    Recovered {
-        n: u64,
-    },
+    Recovered { n: u64 },
 }
 
 /// A run to create.
@@ -337,6 +328,30 @@ struct Decider<'a, 'b> {
     schedule: &'a mut Schedule,
     situation: &'a mut Situation<'b>,
     decision: Decision,
+}
+
+impl Schedule {
+    /// Gives up the occurrences that wait to start or to be tried again, and the run that has ended,
+    /// without deciding anything. Returns the ledger rows of the occurrences.
+    pub(crate) fn forget_waiting(
+        &mut self,
+        ended: Option<RunKey>,
+        now: Timestamp,
+        reason: &'static str,
+    ) -> Vec<Entry> {
+        let queued = std::mem::take(&mut self.progress.queued);
+        let mut given_up: Vec<Numbered> = queued.iter().map(|queued| queued.occurrence).collect();
+        self.progress.active.retain(|active| {
+            if let Active::Retrying { occurrence, .. } = active {
+                given_up.push(*occurrence);
+            }
+            active.run().is_some_and(|run| Some(run) != ended)
+        });
+        let entry = |occurrence: &Numbered| {
+            Entry::of(self.id, occurrence, now, Outcome::Dropped, reason.into(), None)
+        };
+        given_up.iter().map(entry).collect()
+    }
 }
 
 impl Schedule {
@@ -481,18 +496,8 @@ impl Decider<'_, '_> {
             let why = "a calendar or the zone database had changed";
             reason = format!("{reason} (computed again at {at}: {why})").into();
         }
-        self.decision.ledger.push(Entry {
-            schedule: self.schedule.id,
-            n: occurrence.n,
-            count: 1,
-            nominal: occurrence.due.nominal,
-            last_nominal: occurrence.due.nominal,
-            effective: occurrence.due.effective,
-            decided_at: self.situation.moment.now,
-            outcome,
-            reason,
-            run,
-        });
+        let (id, now) = (self.schedule.id, self.situation.moment.now);
+        self.decision.ledger.push(Entry::of(id, occurrence, now, outcome, reason, run));
     }
 
     /// Creates the run of an occurrence.

@@ -24,9 +24,7 @@ pub enum Refusal {
     /// There are no occurrences in the requested range.
     NothingThere,
     /// The request covers more occurrences than are allowed at once.
-    TooMany {
-        limit: u32,
-    },
+    TooMany { limit: u32 },
 }
 
 impl fmt::Display for Refusal {

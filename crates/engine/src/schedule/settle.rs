@@ -14,10 +14,7 @@ use crate::run::Ending;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// An occurrence has failed and is not retried.
-    Failed {
-        due: Due,
-        error: String,
-    },
+    Failed { due: Due, error: String },
     /// A run of the schedule has succeeded.
     Succeeded,
 }

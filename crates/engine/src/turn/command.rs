@@ -25,22 +25,13 @@ pub enum Command {
     /// Creates all of these schedules or none.
     CreateSchedules(Vec<NewSchedule>),
     /// Changes a schedule's declaration. The patch is a JSON object of fields.
-    EditSchedule {
-        id: ScheduleId,
-        patch: String,
-    },
+    EditSchedule { id: ScheduleId, patch: String },
     /// Deletes schedules. An unknown id is an error only if it is the only one.
     DeleteSchedules(Vec<ScheduleId>),
     /// Pauses, resumes, revives, enables or disables a schedule.
-    ControlSchedule {
-        id: ScheduleId,
-        verb: Verb,
-    },
+    ControlSchedule { id: ScheduleId, verb: Verb },
     /// Starts a run of a schedule by hand.
-    StartSchedule {
-        id: ScheduleId,
-        run: NewRun,
-    },
+    StartSchedule { id: ScheduleId, run: NewRun },
     /// Runs past occurrences after all.
     Backfill {
         id: ScheduleId,
@@ -84,15 +75,9 @@ pub enum Command {
         reason: Option<String>,
     },
     /// Starts a run of a workflow by hand.
-    StartWorkflow {
-        id: WorkflowId,
-        run: NewRun,
-    },
+    StartWorkflow { id: WorkflowId, run: NewRun },
     /// Asks a run to end.
-    CancelRun {
-        id: RunId,
-        reason: String,
-    },
+    CancelRun { id: RunId, reason: String },
     /// Retries a run that has ended, as a new run.
     RetryRun {
         id: RunId,
@@ -167,16 +152,9 @@ pub enum Command {
         comment: Option<String>,
     },
     /// Starts a run because somebody called the URL of a webhook trigger.
-    CallTrigger {
-        id: WorkflowId,
-        trigger: String,
-        run: NewRun,
-    },
+    CallTrigger { id: WorkflowId, trigger: String, run: NewRun },
     /// Publishes all of these events or none.
-    PublishEvents {
-        topic: TopicId,
-        events: Vec<Message>,
-    },
+    PublishEvents { topic: TopicId, events: Vec<Message> },
     /// Skips an event: no consumer will work on it.
     SkipEvent {
         topic: TopicId,
@@ -185,11 +163,7 @@ pub enum Command {
         by: String,
     },
     /// Runs a producer or consumer as soon as its workflow is free.
-    StartHandler {
-        id: WorkflowId,
-        handler: String,
-        run: NewRun,
-    },
+    StartHandler { id: WorkflowId, handler: String, run: NewRun },
     /// Recomputes next times after the zone database or a calendar has changed.
     Recompute(Vec<ScheduleId>),
 }

@@ -57,7 +57,11 @@ impl<B: Book> Turn<'_, B> {
                 return Ok(Err(Refused::Invalid(vec![(0, mistakes)])));
             }
             Err(mistakes) => {
-                self.unreadable(id, &mistakes)?;
+                let ended = match &input {
+                    Input::RunEnded { run, .. } => Some(*run),
+                    _ => None,
+                };
+                self.unreadable(id, &mistakes, ended)?;
                 return Ok(Ok(()));
             }
         };
@@ -216,6 +220,7 @@ impl<B: Book> Turn<'_, B> {
         &mut self,
         id: ScheduleId,
         mistakes: &[calendar::Mistake],
+        ended: Option<RunKey>,
     ) -> Result<(), B::Error> {
         let now = self.context.moment.now;
         let schedule = self.schedule_mut(id, Change::Declaration)?;
@@ -224,12 +229,13 @@ impl<B: Book> Turn<'_, B> {
         let has_died = schedule.status != Status::Dead;
         schedule.progress.last_error = Some(error.clone());
         schedule.progress.next = None;
-        schedule.progress.queued.clear();
-        schedule.progress.active.retain(|active| active.run().is_some());
+        let dropped = schedule.forget_waiting(ended, now, "the schedule's rule cannot be read");
         schedule.status = Status::Dead;
         schedule.updated_at = now;
-        let reason = schedule.progress.last_error.clone().unwrap_or_default();
-        self.tell_turning(id, Turning::Died { reason });
+        self.output.writes.ledger.extend(dropped);
+        if has_died {
+            self.tell_turning(id, Turning::Died { reason: error.clone() });
+        }
         self.schedule_failed(id, Failed { run: None, due: None, error, has_died })
     }
 

@@ -2,8 +2,8 @@
 
 use engine::run::RunStatus;
 use engine::turn::Command;
-use language::definition::OnError;
-use serde_json::Value;
+use language::definition::{ForEach, OnError};
+use serde_json::{Value, json};
 
 use super::super::world::{World, at};
 use super::*;
@@ -229,4 +229,32 @@ fn of_several_unknown_attempts_a_person_says_which_is_meant() {
     world.advance_to("2026-03-02T09:20:00Z");
     assert_eq!(status(&world, run), RunStatus::Succeeded);
     assert_eq!(*order.borrow(), ["pay", "ship", "pay"]);
+}
+
+#[test]
+fn an_unknown_item_that_is_skipped_lets_the_other_items_and_the_run_end() {
+    use engine::run::Resolution;
+    let (mut world, _) = taking(World::new(BEGIN), &[("each/1", 600), ("each/2", 600)]);
+    let items = json!([1, 2, 3]);
+    let (action, max_parallel) = (Box::new(Action::Noop), Some(2));
+    let mut each = step("each", Action::ForEach(ForEach { items, action, max_parallel }));
+    each.idempotent = false;
+    let workflow =
+        publish(&mut world, definition("careful", vec![each, noop("end").after(&["each"])]));
+    let run = start(&mut world, workflow, Value::Null);
+    world.advance_to("2026-03-02T09:00:10Z");
+    world.lose_node();
+    assert_eq!(status(&world, run), RunStatus::Suspended);
+    let id = world.memory.runs[&run].id.clone();
+    for _ in 0..2 {
+        let resolve = Command::ResolveStep {
+            id: id.clone(),
+            step: "each".to_owned(),
+            resolution: Resolution::Skip,
+            by: "ada".to_owned(),
+        };
+        world.command(resolve).unwrap();
+    }
+    world.advance_to("2026-03-02T10:00:00Z");
+    assert_eq!(status(&world, run), RunStatus::Succeeded);
 }
