@@ -5,7 +5,7 @@ use std::path::Path;
 
 use calendar::Zones;
 use serde_json::json;
-use store::{Finding, Sqlite, SqliteOptions, Store as _};
+use store::{Administration as _, Finding, Sqlite, SqliteOptions};
 
 use crate::args::node::{BackupArgs, DoctorArgs};
 use crate::clock;

@@ -1,23 +1,15 @@
 //! A store that fails as real stores do: before the commit, after it, slowly, and together with the
 //! node.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use engine::schedule::Override;
-use engine::turn::{Command, Wakeup};
-use engine::{Moment, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
+use engine::turn::Command;
+use engine::{Moment, NodeId, ScheduleId};
 use futures_util::FutureExt as _;
 use jiff::Timestamp;
-use language::Rules;
 use store::{
-    AlertView, Answered, ApprovalQuery, ApprovalView, AuditEntry, AuditQuery, AuditView,
-    CalendarView, CommandRequest, Commanded, EventQuery, EventView, Failure, Finding, HandlerView,
-    IncidentQuery, IncidentView, Joined, LedgerQuery, LedgerRow, MutationQuery, MutationView,
-    NewSignIn, NewToken, NodeView, Page, QueueView, RenewRequest, Renewed, Report, RunDetail,
-    RunQuery, RunView, ScheduleQuery, ScheduleView, SecretHash, SetAside, SignInView, Stats, Store,
-    Tally, TokenView, TopicQuery, TopicView, Trial, TurnRequest, Turned, UnusualQuery, UnusualRow,
-    WorkflowQuery, WorkflowView,
+    Administration, Answered, AuditEntry, CommandRequest, Commanded, Failure, Joined, RenewRequest,
+    Renewed, Report, Store, TurnRequest, Turned,
 };
 
 use crate::clock::Time;
@@ -243,6 +235,10 @@ fn ready<'a, T: Send + 'a>(result: Result<T, Failure>) -> Answered<'a, T> {
 }
 
 impl Store for FaultyStore {
+    fn administration(&self) -> &dyn Administration {
+        self.real.administration()
+    }
+
     fn join(&self, name: &str, moment: Moment) -> Answered<'_, Joined> {
         ready(self.desk.commit(Asked::Join, || answer(self.real.join(name, moment)), nothing))
     }
@@ -270,26 +266,6 @@ impl Store for FaultyStore {
         ready(self.desk.commit(asked, work, |turned| Told::Refused(turned.refused)))
     }
 
-    fn set_aside(&self, what: Wakeup, why: &str, now: Timestamp) -> Answered<'_, ()> {
-        self.real.set_aside(what, why, now)
-    }
-
-    fn next_to_decide(&self, now: Timestamp, after: RunKey) -> Answered<'_, Option<Trial>> {
-        self.real.next_to_decide(now, after)
-    }
-
-    fn put_on_trial(&self, name: &str, what: Option<Wakeup>) -> Answered<'_, ()> {
-        self.real.put_on_trial(name, what)
-    }
-
-    fn has_settled(&self, name: &str) -> Answered<'_, ()> {
-        self.real.has_settled(name)
-    }
-
-    fn all_set_aside(&self) -> Answered<'_, Vec<SetAside>> {
-        self.real.all_set_aside()
-    }
-
     fn command(&self, request: CommandRequest) -> Answered<'_, Commanded> {
         let asked = Asked::Command(Box::new(request.command.clone()));
         let request = self.desk.tampering.command(request);
@@ -309,15 +285,6 @@ impl Store for FaultyStore {
     ) -> Answered<'_, Vec<ScheduleId>> {
         let work = || answer(self.real.put_calendar(id, spec, moment, audit));
         ready(self.desk.commit(Asked::PutCalendar, work, nothing))
-    }
-
-    fn delete_calendar(
-        &self,
-        id: &str,
-        moment: Moment,
-        audit: Option<AuditEntry>,
-    ) -> Answered<'_, bool> {
-        self.real.delete_calendar(id, moment, audit)
     }
 
     fn outdated(
@@ -346,184 +313,5 @@ impl Store for FaultyStore {
             Ok(expired)
         };
         ready(self.desk.commit(asked, work, |expired| Told::More(expired.more)))
-    }
-
-    fn schedules(&self, query: ScheduleQuery) -> Answered<'_, Page<ScheduleView>> {
-        self.real.schedules(query)
-    }
-
-    fn schedule(&self, id: ScheduleId) -> Answered<'_, Option<ScheduleView>> {
-        self.real.schedule(id)
-    }
-
-    fn schedules_by_id(&self, ids: Vec<ScheduleId>) -> Answered<'_, Vec<ScheduleView>> {
-        self.real.schedules_by_id(ids)
-    }
-
-    fn triggered(&self, workflow: WorkflowId) -> Answered<'_, Vec<ScheduleView>> {
-        self.real.triggered(workflow)
-    }
-
-    fn coming(&self, limit: usize) -> Answered<'_, Vec<ScheduleView>> {
-        self.real.coming(limit)
-    }
-
-    fn ledger(&self, query: LedgerQuery) -> Answered<'_, Page<LedgerRow>> {
-        self.real.ledger(query)
-    }
-
-    fn unusual(&self, query: UnusualQuery) -> Answered<'_, Page<UnusualRow>> {
-        self.real.unusual(query)
-    }
-
-    fn tallies(&self, from: Timestamp, to: Timestamp) -> Answered<'_, Vec<Tally>> {
-        self.real.tallies(from, to)
-    }
-
-    fn overrides(&self, id: ScheduleId) -> Answered<'_, Vec<Override>> {
-        self.real.overrides(id)
-    }
-
-    fn runs(&self, query: RunQuery) -> Answered<'_, Page<RunView>> {
-        self.real.runs(query)
-    }
-
-    fn last_runs(&self, workflows: Vec<WorkflowId>) -> Answered<'_, Vec<(WorkflowId, RunView)>> {
-        self.real.last_runs(workflows)
-    }
-
-    fn run(&self, id: RunId) -> Answered<'_, Option<RunDetail>> {
-        self.real.run(id)
-    }
-
-    fn incidents(&self, query: IncidentQuery) -> Answered<'_, Page<IncidentView>> {
-        self.real.incidents(query)
-    }
-
-    fn set_notify_setup(&self, setup: Arc<language::notification_setup::Setup>) {
-        self.real.set_notify_setup(setup);
-    }
-
-    fn alerts(&self, run: RunId) -> Answered<'_, Vec<AlertView>> {
-        self.real.alerts(run)
-    }
-
-    fn approvals(&self, query: ApprovalQuery) -> Answered<'_, Page<ApprovalView>> {
-        self.real.approvals(query)
-    }
-
-    fn queues(&self) -> Answered<'_, Vec<QueueView>> {
-        self.real.queues()
-    }
-
-    fn topics(&self, query: TopicQuery) -> Answered<'_, Page<TopicView>> {
-        self.real.topics(query)
-    }
-
-    fn events(&self, query: EventQuery) -> Answered<'_, Page<EventView>> {
-        self.real.events(query)
-    }
-
-    fn events_by_id(
-        &self,
-        topic: TopicId,
-        message_ids: Vec<String>,
-    ) -> Answered<'_, Vec<EventView>> {
-        self.real.events_by_id(topic, message_ids)
-    }
-
-    fn handlers(&self, workflow: WorkflowId) -> Answered<'_, Vec<HandlerView>> {
-        self.real.handlers(workflow)
-    }
-
-    fn mutations(&self, query: MutationQuery) -> Answered<'_, Page<MutationView>> {
-        self.real.mutations(query)
-    }
-
-    fn workflows(&self, query: WorkflowQuery) -> Answered<'_, Page<WorkflowView>> {
-        self.real.workflows(query)
-    }
-
-    fn workflow(
-        &self,
-        id_or_name: &str,
-        revision: Option<u32>,
-    ) -> Answered<'_, Option<WorkflowView>> {
-        self.real.workflow(id_or_name, revision)
-    }
-
-    fn calendar_users(&self, id: &str, besides: WorkflowId) -> Answered<'_, (u64, Vec<String>)> {
-        self.real.calendar_users(id, besides)
-    }
-
-    fn calendars(&self) -> Answered<'_, Vec<CalendarView>> {
-        self.real.calendars()
-    }
-
-    fn nodes(&self) -> Answered<'_, Vec<NodeView>> {
-        self.real.nodes()
-    }
-
-    fn create_token(
-        &self,
-        new: NewToken,
-        now: Timestamp,
-        audit: Option<AuditEntry>,
-    ) -> Answered<'_, TokenView> {
-        self.real.create_token(new, now, audit)
-    }
-
-    fn tokens(&self) -> Answered<'_, Vec<TokenView>> {
-        self.real.tokens()
-    }
-
-    fn token_by_hash(&self, hash: SecretHash) -> Answered<'_, Option<TokenView>> {
-        self.real.token_by_hash(hash)
-    }
-
-    fn revoke_token(
-        &self,
-        id: i64,
-        now: Timestamp,
-        audit: Option<AuditEntry>,
-    ) -> Answered<'_, Option<TokenView>> {
-        self.real.revoke_token(id, now, audit)
-    }
-
-    fn begin_sign_in(
-        &self,
-        new: NewSignIn,
-        now: Timestamp,
-        audit: Option<AuditEntry>,
-    ) -> Answered<'_, ()> {
-        self.real.begin_sign_in(new, now, audit)
-    }
-
-    fn sign_in(&self, hash: SecretHash) -> Answered<'_, Option<SignInView>> {
-        self.real.sign_in(hash)
-    }
-
-    fn end_sign_in(&self, hash: SecretHash) -> Answered<'_, bool> {
-        self.real.end_sign_in(hash)
-    }
-
-    fn audit(&self, query: AuditQuery) -> Answered<'_, Page<AuditView>> {
-        self.real.audit(query)
-    }
-
-    fn rules(&self) -> Arc<Rules> {
-        self.real.rules()
-    }
-
-    fn stats(&self, now: Timestamp) -> Answered<'_, Stats> {
-        self.real.stats(now)
-    }
-
-    fn check(&self, now: Timestamp, repair: bool) -> Answered<'_, Vec<Finding>> {
-        self.real.check(now, repair)
-    }
-
-    fn backup(&self, to: PathBuf) -> Answered<'_, u64> {
-        self.real.backup(to)
     }
 }

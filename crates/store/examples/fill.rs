@@ -20,8 +20,8 @@ use language::definition::{self, ReadContext};
 use language::schedule::read_written;
 use rusqlite::Connection;
 use store::{
-    CommandRequest, Postgres, PostgresOptions, RunQuery, ScheduleQuery, Sqlite, SqliteOptions,
-    Store, UnusualQuery, WorkflowQuery,
+    CommandRequest, Postgres, PostgresOptions, Queries as _, RunQuery, ScheduleQuery, Sqlite,
+    SqliteOptions, Store, UnusualQuery, WorkflowQuery,
 };
 use tokio::runtime::Runtime;
 

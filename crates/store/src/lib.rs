@@ -62,8 +62,15 @@ use jiff::{SignedDuration, Timestamp};
 /// The answer of a store, as a future.
 pub type Answered<'a, T> = BoxFuture<'a, Result<T, Failure>>;
 
-/// A store. Each method's comment says what is true after it returns.
+/// A store, as a node drives it. Each method's comment says what is true after it returns.
+///
+/// What is asked of a store and changes nothing is in [`Queries`], and what people and operators do beside the
+/// driver is in [`Administration`]. Both can be called on a `dyn Store`; a store that wraps another one to disturb
+/// it forwards them in one line, [`Store::administration`].
 pub trait Store: Send + Sync + 'static {
+    /// Everything that this trait does not name.
+    fn administration(&self) -> &dyn Administration;
+
     /// Registers a node under a new id. On an embedded store every node that joined before is known
     /// to be gone, and the next turn takes over its attempts.
     fn join(&self, name: &str, moment: Moment) -> Answered<'_, Joined>;
@@ -121,25 +128,6 @@ pub trait Store: Send + Sync + 'static {
     /// and decides them, then fills free capacity. All of it is one transaction.
     fn turn(&self, request: TurnRequest) -> Answered<'_, Turned>;
 
-    /// Sets this schedule, run or handler aside, because it cannot be read or decided as it is
-    /// stored. From now on the driver passes over it and nothing wakes it.
-    fn set_aside(&self, what: Wakeup, why: &str, now: Timestamp) -> Answered<'_, ()>;
-
-    /// What the node would decide next: a due wakeup, or else a pending or ready run with a key
-    /// after `after`. Changes nothing.
-    fn next_to_decide(&self, now: Timestamp, after: RunKey) -> Answered<'_, Option<Trial>>;
-
-    /// Notes that the node of this name decides this one thing alone. If the node dies meanwhile,
-    /// [`Joined`] reports that at its next start.
-    fn put_on_trial(&self, name: &str, what: Option<Wakeup>) -> Answered<'_, ()>;
-
-    /// Notes that the node of this name has run long enough, or is about to leave: if it dies from
-    /// now on, that does not count as an early death.
-    fn has_settled(&self, name: &str) -> Answered<'_, ()>;
-
-    /// Everything that is set aside, oldest first.
-    fn all_set_aside(&self) -> Answered<'_, Vec<SetAside>>;
-
     /// Carries out a command, or changes nothing ([`Failure::Refused`]). The same command again
     /// with the same idempotency key returns the same answer and is not carried out again. The
     /// audit log gets its row in the same transaction.
@@ -156,15 +144,6 @@ pub trait Store: Send + Sync + 'static {
         audit: Option<AuditEntry>,
     ) -> Answered<'_, Vec<ScheduleId>>;
 
-    /// Deletes the calendar, unless a schedule or another calendar uses it ([`Failure::Refused`]).
-    /// Returns whether it existed.
-    fn delete_calendar(
-        &self,
-        id: &str,
-        moment: Moment,
-        audit: Option<AuditEntry>,
-    ) -> Answered<'_, bool>;
-
     /// Up to `limit` schedules with an id after `after` that must be recomputed: all schedules if
     /// they were last computed with another zone database than this one, otherwise those that may
     /// have been computed with an older calendar. An empty answer means all are done, and the store
@@ -180,75 +159,42 @@ pub trait Store: Send + Sync + 'static {
     /// enough, at most `limit` of each: `keep`, or as long as their schedule or workflow says. Also
     /// removes ended sign-ins, audit rows older than 400 days, and tallies older than eight days.
     fn expire(&self, now: Timestamp, keep: SignedDuration, limit: usize) -> Answered<'_, Expired>;
+}
 
-    /// A page of schedules, by id.
-    fn schedules(&self, query: ScheduleQuery) -> Answered<'_, Page<ScheduleView>>;
-    /// The schedule with this id.
-    fn schedule(&self, id: ScheduleId) -> Answered<'_, Option<ScheduleView>>;
-    /// Several schedules, in the order of `ids`; unknown ids are left out.
-    fn schedules_by_id(&self, ids: Vec<ScheduleId>) -> Answered<'_, Vec<ScheduleView>>;
-    /// The schedules that the workflow's own triggers and producers declare, and no others that
-    /// start it.
-    fn triggered(&self, workflow: WorkflowId) -> Answered<'_, Vec<ScheduleView>>;
-    /// The schedules that are due next, soonest first.
-    fn coming(&self, limit: usize) -> Answered<'_, Vec<ScheduleView>>;
-    /// A page of a schedule's ledger, latest first.
-    fn ledger(&self, query: LedgerQuery) -> Answered<'_, Page<LedgerRow>>;
-    /// A page of occurrences of all schedules that did not run and will not, latest decided first.
-    fn unusual(&self, query: UnusualQuery) -> Answered<'_, Page<UnusualRow>>;
-    /// Tallies of the minutes that begin at or after `from` and before `to`, in order. They are
-    /// exact, and go back eight days.
-    fn tallies(&self, from: Timestamp, to: Timestamp) -> Answered<'_, Vec<Tally>>;
-    /// The overrides of a schedule.
-    fn overrides(&self, id: ScheduleId) -> Answered<'_, Vec<engine::schedule::Override>>;
-    /// A page of runs, latest first.
-    fn runs(&self, query: RunQuery) -> Answered<'_, Page<RunView>>;
-    /// The latest run of each of these workflows, in the order of `workflows`; workflows without
-    /// runs are left out.
-    fn last_runs(&self, workflows: Vec<WorkflowId>) -> Answered<'_, Vec<(WorkflowId, RunView)>>;
-    /// One run with its steps.
-    fn run(&self, id: RunId) -> Answered<'_, Option<RunDetail>>;
-    /// What the deadlines of this run and its steps brought about, earliest first.
-    fn alerts(&self, run: RunId) -> Answered<'_, Vec<AlertView>>;
-    /// A page of incidents, latest first.
-    fn incidents(&self, query: IncidentQuery) -> Answered<'_, Page<IncidentView>>;
+impl std::ops::Deref for dyn Store {
+    type Target = dyn Administration;
+
+    fn deref(&self) -> &(dyn Administration + 'static) {
+        self.administration()
+    }
+}
+
+/// Changes beside the driver: tokens and sign-ins, rows set aside, repairs, copies.
+pub trait Administration: Queries {
+    /// Sets this schedule, run or handler aside, because it cannot be read or decided as it is
+    /// stored. From now on the driver passes over it and nothing wakes it.
+    fn set_aside(&self, what: Wakeup, why: &str, now: Timestamp) -> Answered<'_, ()>;
+
+    /// Notes that the node of this name decides this one thing alone. If the node dies meanwhile,
+    /// [`Joined`] reports that at its next start.
+    fn put_on_trial(&self, name: &str, what: Option<Wakeup>) -> Answered<'_, ()>;
+
+    /// Notes that the node of this name has run long enough, or is about to leave: if it dies from
+    /// now on, that does not count as an early death.
+    fn has_settled(&self, name: &str) -> Answered<'_, ()>;
+
+    /// Deletes the calendar, unless a schedule or another calendar uses it ([`Failure::Refused`]).
+    /// Returns whether it existed.
+    fn delete_calendar(
+        &self,
+        id: &str,
+        moment: Moment,
+        audit: Option<AuditEntry>,
+    ) -> Answered<'_, bool>;
+
     /// Sets how every later turn and command notifies people, unless a definition says otherwise.
     fn set_notify_setup(&self, setup: std::sync::Arc<language::notification_setup::Setup>);
-    /// A page of open approvals, those of the oldest run first.
-    fn approvals(&self, query: ApprovalQuery) -> Answered<'_, Page<ApprovalView>>;
-    /// The queues in which attempts wait for workers, by name.
-    fn queues(&self) -> Answered<'_, Vec<QueueView>>;
-    /// A page of topics, by name.
-    fn topics(&self, query: TopicQuery) -> Answered<'_, Page<TopicView>>;
-    /// A page of events of a topic.
-    fn events(&self, query: EventQuery) -> Answered<'_, Page<EventView>>;
-    /// The events of a topic with these message ids, in the order of `message_ids`; unknown ids are
-    /// left out.
-    fn events_by_id(
-        &self,
-        topic: TopicId,
-        message_ids: Vec<String>,
-    ) -> Answered<'_, Vec<EventView>>;
-    /// The producers and consumers of a workflow, by name.
-    fn handlers(&self, workflow: WorkflowId) -> Answered<'_, Vec<HandlerView>>;
-    /// A page of mutations of the outside world, latest first.
-    fn mutations(&self, query: MutationQuery) -> Answered<'_, Page<MutationView>>;
-    /// A page of workflows, by name.
-    fn workflows(&self, query: WorkflowQuery) -> Answered<'_, Page<WorkflowView>>;
-    /// The workflow with this id or name, with one revision: the named one, else the live one, else
-    /// the newest.
-    fn workflow(
-        &self,
-        id_or_name: &str,
-        revision: Option<u32>,
-    ) -> Answered<'_, Option<WorkflowView>>;
-    /// How many schedules of workflows other than `besides` use the calendar, and the names of up
-    /// to five of these workflows.
-    fn calendar_users(&self, id: &str, besides: WorkflowId) -> Answered<'_, (u64, Vec<String>)>;
-    /// All declared calendars.
-    fn calendars(&self) -> Answered<'_, Vec<CalendarView>>;
-    /// The nodes that have joined and are not gone, by id.
-    fn nodes(&self) -> Answered<'_, Vec<NodeView>>;
+
     /// Creates a token, unless a token ever had its name ([`Failure::Refused`]).
     fn create_token(
         &self,
@@ -256,10 +202,7 @@ pub trait Store: Send + Sync + 'static {
         now: Timestamp,
         audit: Option<AuditEntry>,
     ) -> Answered<'_, TokenView>;
-    /// Every token that was ever created, by id.
-    fn tokens(&self) -> Answered<'_, Vec<TokenView>>;
-    /// The token with this secret, valid or not.
-    fn token_by_hash(&self, hash: SecretHash) -> Answered<'_, Option<TokenView>>;
+
     /// Revokes the token and ends every sign-in made with it; `None` if there is no such token.
     fn revoke_token(
         &self,
@@ -267,6 +210,7 @@ pub trait Store: Send + Sync + 'static {
         now: Timestamp,
         audit: Option<AuditEntry>,
     ) -> Answered<'_, Option<TokenView>>;
+
     /// Stores a sign-in.
     fn begin_sign_in(
         &self,
@@ -274,18 +218,133 @@ pub trait Store: Send + Sync + 'static {
         now: Timestamp,
         audit: Option<AuditEntry>,
     ) -> Answered<'_, ()>;
-    /// The sign-in with this secret, expired or not.
-    fn sign_in(&self, hash: SecretHash) -> Answered<'_, Option<SignInView>>;
+
     /// Ends the sign-in. Returns whether it existed.
     fn end_sign_in(&self, hash: SecretHash) -> Answered<'_, bool>;
-    /// A page of the audit log, latest first.
-    fn audit(&self, query: AuditQuery) -> Answered<'_, Page<AuditView>>;
-    /// The zone database and the current calendars, which declarations are read with.
-    fn rules(&self) -> std::sync::Arc<language::Rules>;
-    /// Figures for people and metrics. Wakeups due by `now` count as late.
-    fn stats(&self, now: Timestamp) -> Answered<'_, Stats>;
+
     /// Checks every invariant of the store and returns what is wrong, repaired if `repair` is set.
     fn check(&self, now: Timestamp, repair: bool) -> Answered<'_, Vec<Finding>>;
+
     /// Copies everything, as of one instant, into a new file. Returns its size in bytes.
     fn backup(&self, to: std::path::PathBuf) -> Answered<'_, u64>;
+}
+
+/// What is asked of a store. Nothing here changes it.
+pub trait Queries: Send + Sync + 'static {
+    /// What the node would decide next: a due wakeup, or else a pending or ready run with a key
+    /// after `after`. Changes nothing.
+    fn next_to_decide(&self, now: Timestamp, after: RunKey) -> Answered<'_, Option<Trial>>;
+
+    /// Everything that is set aside, oldest first.
+    fn all_set_aside(&self) -> Answered<'_, Vec<SetAside>>;
+
+    /// A page of schedules, by id.
+    fn schedules(&self, query: ScheduleQuery) -> Answered<'_, Page<ScheduleView>>;
+
+    /// The schedule with this id.
+    fn schedule(&self, id: ScheduleId) -> Answered<'_, Option<ScheduleView>>;
+
+    /// Several schedules, in the order of `ids`; unknown ids are left out.
+    fn schedules_by_id(&self, ids: Vec<ScheduleId>) -> Answered<'_, Vec<ScheduleView>>;
+
+    /// The schedules that the workflow's own triggers and producers declare, and no others that
+    /// start it.
+    fn triggered(&self, workflow: WorkflowId) -> Answered<'_, Vec<ScheduleView>>;
+
+    /// The schedules that are due next, soonest first.
+    fn coming(&self, limit: usize) -> Answered<'_, Vec<ScheduleView>>;
+
+    /// A page of a schedule's ledger, latest first.
+    fn ledger(&self, query: LedgerQuery) -> Answered<'_, Page<LedgerRow>>;
+
+    /// A page of occurrences of all schedules that did not run and will not, latest decided first.
+    fn unusual(&self, query: UnusualQuery) -> Answered<'_, Page<UnusualRow>>;
+
+    /// Tallies of the minutes that begin at or after `from` and before `to`, in order. They are
+    /// exact, and go back eight days.
+    fn tallies(&self, from: Timestamp, to: Timestamp) -> Answered<'_, Vec<Tally>>;
+
+    /// The overrides of a schedule.
+    fn overrides(&self, id: ScheduleId) -> Answered<'_, Vec<engine::schedule::Override>>;
+
+    /// A page of runs, latest first.
+    fn runs(&self, query: RunQuery) -> Answered<'_, Page<RunView>>;
+
+    /// The latest run of each of these workflows, in the order of `workflows`; workflows without
+    /// runs are left out.
+    fn last_runs(&self, workflows: Vec<WorkflowId>) -> Answered<'_, Vec<(WorkflowId, RunView)>>;
+
+    /// One run with its steps.
+    fn run(&self, id: RunId) -> Answered<'_, Option<RunDetail>>;
+
+    /// What the deadlines of this run and its steps brought about, earliest first.
+    fn alerts(&self, run: RunId) -> Answered<'_, Vec<AlertView>>;
+
+    /// A page of incidents, latest first.
+    fn incidents(&self, query: IncidentQuery) -> Answered<'_, Page<IncidentView>>;
+
+    /// A page of open approvals, those of the oldest run first.
+    fn approvals(&self, query: ApprovalQuery) -> Answered<'_, Page<ApprovalView>>;
+
+    /// The queues in which attempts wait for workers, by name.
+    fn queues(&self) -> Answered<'_, Vec<QueueView>>;
+
+    /// A page of topics, by name.
+    fn topics(&self, query: TopicQuery) -> Answered<'_, Page<TopicView>>;
+
+    /// A page of events of a topic.
+    fn events(&self, query: EventQuery) -> Answered<'_, Page<EventView>>;
+
+    /// The events of a topic with these message ids, in the order of `message_ids`; unknown ids are
+    /// left out.
+    fn events_by_id(
+        &self,
+        topic: TopicId,
+        message_ids: Vec<String>,
+    ) -> Answered<'_, Vec<EventView>>;
+
+    /// The producers and consumers of a workflow, by name.
+    fn handlers(&self, workflow: WorkflowId) -> Answered<'_, Vec<HandlerView>>;
+
+    /// A page of mutations of the outside world, latest first.
+    fn mutations(&self, query: MutationQuery) -> Answered<'_, Page<MutationView>>;
+
+    /// A page of workflows, by name.
+    fn workflows(&self, query: WorkflowQuery) -> Answered<'_, Page<WorkflowView>>;
+
+    /// The workflow with this id or name, with one revision: the named one, else the live one, else
+    /// the newest.
+    fn workflow(
+        &self,
+        id_or_name: &str,
+        revision: Option<u32>,
+    ) -> Answered<'_, Option<WorkflowView>>;
+
+    /// How many schedules of workflows other than `besides` use the calendar, and the names of up
+    /// to five of these workflows.
+    fn calendar_users(&self, id: &str, besides: WorkflowId) -> Answered<'_, (u64, Vec<String>)>;
+
+    /// All declared calendars.
+    fn calendars(&self) -> Answered<'_, Vec<CalendarView>>;
+
+    /// The nodes that have joined and are not gone, by id.
+    fn nodes(&self) -> Answered<'_, Vec<NodeView>>;
+
+    /// Every token that was ever created, by id.
+    fn tokens(&self) -> Answered<'_, Vec<TokenView>>;
+
+    /// The token with this secret, valid or not.
+    fn token_by_hash(&self, hash: SecretHash) -> Answered<'_, Option<TokenView>>;
+
+    /// The sign-in with this secret, expired or not.
+    fn sign_in(&self, hash: SecretHash) -> Answered<'_, Option<SignInView>>;
+
+    /// A page of the audit log, latest first.
+    fn audit(&self, query: AuditQuery) -> Answered<'_, Page<AuditView>>;
+
+    /// The zone database and the current calendars, which declarations are read with.
+    fn rules(&self) -> std::sync::Arc<language::Rules>;
+
+    /// Figures for people and metrics. Wakeups due by `now` count as late.
+    fn stats(&self, now: Timestamp) -> Answered<'_, Stats>;
 }

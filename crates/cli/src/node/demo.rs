@@ -8,7 +8,7 @@ use calendar::Zones;
 use jiff::Timestamp;
 use runners::Policy;
 use server::serve::{Server, ServerOptions};
-use store::Store;
+use store::{Queries as _, Store};
 
 use super::feed::Feed;
 use super::signals::Signals;

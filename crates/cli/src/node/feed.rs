@@ -9,7 +9,7 @@ use engine::run::RunStatus;
 use engine::turn::Notice;
 use engine::{RunId, ScheduleId};
 use jiff::Timestamp;
-use store::{LedgerQuery, RunDetail, Sqlite, Store};
+use store::{LedgerQuery, Queries as _, RunDetail, Sqlite};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 

@@ -14,7 +14,7 @@ use engine::ledger::Outcome;
 use engine::run::RunStatus;
 use engine::{RunId, ScheduleId};
 use rustix::process::Signal;
-use store::{LedgerQuery, RunQuery, ScheduleQuery, Sqlite, SqliteOptions, Store};
+use store::{LedgerQuery, Queries as _, RunQuery, ScheduleQuery, Sqlite, SqliteOptions};
 
 use crate::node::{Home, Node, processes_with, until};
 use crate::punctual;

@@ -1,14 +1,11 @@
 //! A store whose answers can be held back, like one whose disk or database is stuck.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use engine::schedule::Override;
 use engine::turn::Wakeup;
-use engine::{Moment, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
+use engine::{Moment, NodeId, RunKey, ScheduleId};
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
-use language::Rules;
 use store::*;
 use tokio::sync::{Notify, watch};
 
@@ -111,7 +108,20 @@ macro_rules! passed_on {
     };
 }
 
+/// Questions are not held back.
+impl std::ops::Deref for GatedStore {
+    type Target = dyn Administration;
+
+    fn deref(&self) -> &Self::Target {
+        self.real.administration()
+    }
+}
+
 impl Store for GatedStore {
+    fn administration(&self) -> &dyn Administration {
+        self.real.administration()
+    }
+
     fn turn(&self, request: TurnRequest) -> Answered<'_, Turned> {
         Box::pin(async move {
             pass(&self.turns).await?;
@@ -141,11 +151,6 @@ impl Store for GatedStore {
 
     passed_on! {
         fn gone() -> BoxFuture<'static, String>;
-        fn set_aside(what: Wakeup, why: &str, now: Timestamp) -> Answered<'_, ()>;
-        fn next_to_decide(now: Timestamp, after: RunKey) -> Answered<'_, Option<Trial>>;
-        fn put_on_trial(name: &str, what: Option<Wakeup>) -> Answered<'_, ()>;
-        fn has_settled(name: &str) -> Answered<'_, ()>;
-        fn all_set_aside() -> Answered<'_, Vec<SetAside>>;
         fn join(name: &str, moment: Moment) -> Answered<'_, Joined>;
         fn lease() -> Option<SignedDuration>;
         fn turns_at_a_time() -> usize;
@@ -154,47 +159,7 @@ impl Store for GatedStore {
         fn connections() -> Option<Connections>;
         fn leave(node: NodeId) -> Answered<'_, ()>;
         fn put_calendar(id: &str, spec: &str, moment: Moment, audit: Option<AuditEntry>) -> Answered<'_, Vec<ScheduleId>>;
-        fn delete_calendar(id: &str, moment: Moment, audit: Option<AuditEntry>) -> Answered<'_, bool>;
         fn outdated(zones: &str, after: ScheduleId, limit: usize) -> Answered<'_, Vec<ScheduleId>>;
         fn expire(now: Timestamp, keep: SignedDuration, limit: usize) -> Answered<'_, Expired>;
-        fn schedules(query: ScheduleQuery) -> Answered<'_, Page<ScheduleView>>;
-        fn schedule(id: ScheduleId) -> Answered<'_, Option<ScheduleView>>;
-        fn schedules_by_id(ids: Vec<ScheduleId>) -> Answered<'_, Vec<ScheduleView>>;
-        fn triggered(workflow: WorkflowId) -> Answered<'_, Vec<ScheduleView>>;
-        fn coming(limit: usize) -> Answered<'_, Vec<ScheduleView>>;
-        fn ledger(query: LedgerQuery) -> Answered<'_, Page<LedgerRow>>;
-        fn unusual(query: UnusualQuery) -> Answered<'_, Page<UnusualRow>>;
-        fn tallies(from: Timestamp, to: Timestamp) -> Answered<'_, Vec<Tally>>;
-        fn overrides(id: ScheduleId) -> Answered<'_, Vec<Override>>;
-        fn runs(query: RunQuery) -> Answered<'_, Page<RunView>>;
-        fn last_runs(workflows: Vec<WorkflowId>) -> Answered<'_, Vec<(WorkflowId, RunView)>>;
-        fn run(id: RunId) -> Answered<'_, Option<RunDetail>>;
-        fn alerts(run: RunId) -> Answered<'_, Vec<AlertView>>;
-        fn incidents(query: IncidentQuery) -> Answered<'_, Page<IncidentView>>;
-        fn set_notify_setup(setup: Arc<language::notification_setup::Setup>) -> ();
-        fn approvals(query: ApprovalQuery) -> Answered<'_, Page<ApprovalView>>;
-        fn queues() -> Answered<'_, Vec<QueueView>>;
-        fn topics(query: TopicQuery) -> Answered<'_, Page<TopicView>>;
-        fn events(query: EventQuery) -> Answered<'_, Page<EventView>>;
-        fn events_by_id(topic: TopicId, message_ids: Vec<String>) -> Answered<'_, Vec<EventView>>;
-        fn handlers(workflow: WorkflowId) -> Answered<'_, Vec<HandlerView>>;
-        fn mutations(query: MutationQuery) -> Answered<'_, Page<MutationView>>;
-        fn workflows(query: WorkflowQuery) -> Answered<'_, Page<WorkflowView>>;
-        fn workflow(id_or_name: &str, revision: Option<u32>) -> Answered<'_, Option<WorkflowView>>;
-        fn calendar_users(id: &str, besides: WorkflowId) -> Answered<'_, (u64, Vec<String>)>;
-        fn calendars() -> Answered<'_, Vec<CalendarView>>;
-        fn nodes() -> Answered<'_, Vec<NodeView>>;
-        fn create_token(new: NewToken, now: Timestamp, audit: Option<AuditEntry>) -> Answered<'_, TokenView>;
-        fn tokens() -> Answered<'_, Vec<TokenView>>;
-        fn token_by_hash(hash: SecretHash) -> Answered<'_, Option<TokenView>>;
-        fn revoke_token(id: i64, now: Timestamp, audit: Option<AuditEntry>) -> Answered<'_, Option<TokenView>>;
-        fn begin_sign_in(new: NewSignIn, now: Timestamp, audit: Option<AuditEntry>) -> Answered<'_, ()>;
-        fn sign_in(hash: SecretHash) -> Answered<'_, Option<SignInView>>;
-        fn end_sign_in(hash: SecretHash) -> Answered<'_, bool>;
-        fn audit(query: AuditQuery) -> Answered<'_, Page<AuditView>>;
-        fn rules() -> Arc<Rules>;
-        fn stats(now: Timestamp) -> Answered<'_, Stats>;
-        fn check(now: Timestamp, repair: bool) -> Answered<'_, Vec<Finding>>;
-        fn backup(to: PathBuf) -> Answered<'_, u64>;
     }
 }

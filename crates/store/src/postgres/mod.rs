@@ -50,7 +50,7 @@ use crate::view::{
     IncidentView, LedgerQuery, LedgerRow, NodeView, Page, QueueView, RunDetail, RunQuery, RunView,
     ScheduleQuery, ScheduleView, Stats, UnusualQuery, UnusualRow, WorkflowQuery, WorkflowView,
 };
-use crate::{Answered, Store};
+use crate::{Administration, Answered, Queries, Store};
 
 /// The advisory lock of the rules: whoever decides holds it shared; whoever changes a calendar
 /// holds it exclusively.
@@ -228,6 +228,10 @@ fn pool(target: &Target, size: usize) -> Result<Pool, Failure> {
 }
 
 impl Store for Postgres {
+    fn administration(&self) -> &dyn Administration {
+        self
+    }
+
     fn join(&self, name: &str, moment: Moment) -> Answered<'_, Joined> {
         let name = name.to_owned();
         let joined = self.renewals.ask(move |core| {
@@ -238,35 +242,6 @@ impl Store for Postgres {
             let joined = joined.await?;
             self.node.store(joined.node.0, Ordering::Relaxed);
             Ok(joined)
-        })
-    }
-
-    fn set_aside(&self, what: Wakeup, why: &str, now: Timestamp) -> Answered<'_, ()> {
-        let why = why.to_owned();
-        self.renewals.ask(move |core| core.set_aside(what, &why, now))
-    }
-
-    fn next_to_decide(&self, now: Timestamp, after: RunKey) -> Answered<'_, Option<Trial>> {
-        self.renewals.ask(move |core| core.next_to_decide(now, after))
-    }
-
-    fn put_on_trial(&self, name: &str, what: Option<Wakeup>) -> Answered<'_, ()> {
-        let name = name.to_owned();
-        self.renewals.ask(move |core| core.put_on_trial(&name, what))
-    }
-
-    fn has_settled(&self, name: &str) -> Answered<'_, ()> {
-        let name = name.to_owned();
-        self.renewals.ask(move |core| core.has_settled(&name))
-    }
-
-    fn all_set_aside(&self) -> Answered<'_, Vec<SetAside>> {
-        self.read(|client| {
-            Box::pin(async move {
-                let found =
-                    connections::query::ask(client, transaction::set_aside::LIST, &[]).await?;
-                found.iter().map(transaction::set_aside::listed).collect()
-            })
         })
     }
 
@@ -331,16 +306,6 @@ impl Store for Postgres {
         self.commands.ask(move |core| core.put_calendar(&id, &spec, moment, audit.as_ref()))
     }
 
-    fn delete_calendar(
-        &self,
-        id: &str,
-        moment: Moment,
-        audit: Option<AuditEntry>,
-    ) -> Answered<'_, bool> {
-        let id = id.to_owned();
-        self.commands.ask(move |core| core.delete_calendar(&id, moment, audit.as_ref()))
-    }
-
     fn outdated(
         &self,
         zones: &str,
@@ -353,6 +318,96 @@ impl Store for Postgres {
 
     fn expire(&self, now: Timestamp, keep: SignedDuration, limit: usize) -> Answered<'_, Expired> {
         self.commands.ask(move |core| core.expire(now, keep, limit))
+    }
+}
+
+impl Administration for Postgres {
+    fn set_aside(&self, what: Wakeup, why: &str, now: Timestamp) -> Answered<'_, ()> {
+        let why = why.to_owned();
+        self.renewals.ask(move |core| core.set_aside(what, &why, now))
+    }
+
+    fn put_on_trial(&self, name: &str, what: Option<Wakeup>) -> Answered<'_, ()> {
+        let name = name.to_owned();
+        self.renewals.ask(move |core| core.put_on_trial(&name, what))
+    }
+
+    fn has_settled(&self, name: &str) -> Answered<'_, ()> {
+        let name = name.to_owned();
+        self.renewals.ask(move |core| core.has_settled(&name))
+    }
+
+    fn delete_calendar(
+        &self,
+        id: &str,
+        moment: Moment,
+        audit: Option<AuditEntry>,
+    ) -> Answered<'_, bool> {
+        let id = id.to_owned();
+        self.commands.ask(move |core| core.delete_calendar(&id, moment, audit.as_ref()))
+    }
+
+    fn set_notify_setup(&self, setup: Arc<language::notification_setup::Setup>) {
+        self.shared.setup.set(setup);
+    }
+
+    fn create_token(
+        &self,
+        new: NewToken,
+        now: Timestamp,
+        audit: Option<AuditEntry>,
+    ) -> Answered<'_, TokenView> {
+        self.commands.ask(move |core| core.create_token(&new, now, audit.as_ref()))
+    }
+
+    fn revoke_token(
+        &self,
+        id: i64,
+        now: Timestamp,
+        audit: Option<AuditEntry>,
+    ) -> Answered<'_, Option<TokenView>> {
+        self.commands.ask(move |core| core.revoke_token(id, now, audit.as_ref()))
+    }
+
+    fn begin_sign_in(
+        &self,
+        new: NewSignIn,
+        now: Timestamp,
+        audit: Option<AuditEntry>,
+    ) -> Answered<'_, ()> {
+        self.commands.ask(move |core| core.begin_sign_in(&new, now, audit.as_ref()))
+    }
+
+    fn end_sign_in(&self, hash: SecretHash) -> Answered<'_, bool> {
+        self.commands.ask(move |core| core.end_sign_in(&hash))
+    }
+
+    fn check(&self, now: Timestamp, repair: bool) -> Answered<'_, Vec<Finding>> {
+        Box::pin(async move {
+            let mut findings = maintenance::check_schema::check(&self.target, repair).await;
+            findings.extend(self.commands.ask(move |core| core.check(now, repair)).await?);
+            Ok(findings)
+        })
+    }
+
+    fn backup(&self, to: PathBuf) -> Answered<'_, u64> {
+        Box::pin(maintenance::upkeep::backup(self.shared.schema().to_owned(), to))
+    }
+}
+
+impl Queries for Postgres {
+    fn next_to_decide(&self, now: Timestamp, after: RunKey) -> Answered<'_, Option<Trial>> {
+        self.renewals.ask(move |core| core.next_to_decide(now, after))
+    }
+
+    fn all_set_aside(&self) -> Answered<'_, Vec<SetAside>> {
+        self.read(|client| {
+            Box::pin(async move {
+                let found =
+                    connections::query::ask(client, transaction::set_aside::LIST, &[]).await?;
+                found.iter().map(transaction::set_aside::listed).collect()
+            })
+        })
     }
 
     fn schedules(&self, query: ScheduleQuery) -> Answered<'_, Page<ScheduleView>> {
@@ -405,10 +460,6 @@ impl Store for Postgres {
 
     fn incidents(&self, query: IncidentQuery) -> Answered<'_, Page<IncidentView>> {
         self.read(move |client| Box::pin(views::incidents::list(client, query)))
-    }
-
-    fn set_notify_setup(&self, setup: Arc<language::notification_setup::Setup>) {
-        self.shared.setup.set(setup);
     }
 
     fn alerts(&self, run: RunId) -> Answered<'_, Vec<AlertView>> {
@@ -473,15 +524,6 @@ impl Store for Postgres {
         self.read(|client| Box::pin(views::workflows::nodes(client)))
     }
 
-    fn create_token(
-        &self,
-        new: NewToken,
-        now: Timestamp,
-        audit: Option<AuditEntry>,
-    ) -> Answered<'_, TokenView> {
-        self.commands.ask(move |core| core.create_token(&new, now, audit.as_ref()))
-    }
-
     fn tokens(&self) -> Answered<'_, Vec<TokenView>> {
         self.read(|client| Box::pin(views::access::tokens(client)))
     }
@@ -490,30 +532,8 @@ impl Store for Postgres {
         self.read(move |client| Box::pin(views::access::token_by_hash(client, hash)))
     }
 
-    fn revoke_token(
-        &self,
-        id: i64,
-        now: Timestamp,
-        audit: Option<AuditEntry>,
-    ) -> Answered<'_, Option<TokenView>> {
-        self.commands.ask(move |core| core.revoke_token(id, now, audit.as_ref()))
-    }
-
-    fn begin_sign_in(
-        &self,
-        new: NewSignIn,
-        now: Timestamp,
-        audit: Option<AuditEntry>,
-    ) -> Answered<'_, ()> {
-        self.commands.ask(move |core| core.begin_sign_in(&new, now, audit.as_ref()))
-    }
-
     fn sign_in(&self, hash: SecretHash) -> Answered<'_, Option<SignInView>> {
         self.read(move |client| Box::pin(views::access::sign_in(client, hash)))
-    }
-
-    fn end_sign_in(&self, hash: SecretHash) -> Answered<'_, bool> {
-        self.commands.ask(move |core| core.end_sign_in(&hash))
     }
 
     fn audit(&self, query: AuditQuery) -> Answered<'_, Page<AuditView>> {
@@ -526,17 +546,5 @@ impl Store for Postgres {
 
     fn stats(&self, now: Timestamp) -> Answered<'_, Stats> {
         self.read(move |client| Box::pin(views::workflows::stats(client, now)))
-    }
-
-    fn check(&self, now: Timestamp, repair: bool) -> Answered<'_, Vec<Finding>> {
-        Box::pin(async move {
-            let mut findings = maintenance::check_schema::check(&self.target, repair).await;
-            findings.extend(self.commands.ask(move |core| core.check(now, repair)).await?);
-            Ok(findings)
-        })
-    }
-
-    fn backup(&self, to: PathBuf) -> Answered<'_, u64> {
-        Box::pin(maintenance::upkeep::backup(self.shared.schema().to_owned(), to))
     }
 }

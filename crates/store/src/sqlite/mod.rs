@@ -49,7 +49,7 @@ use crate::view::{
     LedgerQuery, LedgerRow, NodeView, Page, QueueView, RunDetail, RunQuery, RunView, ScheduleQuery,
     ScheduleView, Stats, UnusualQuery, UnusualRow, WorkflowQuery, WorkflowView,
 };
-use crate::{Answered, Store};
+use crate::{Administration, Answered, Queries, Store};
 
 /// How a store is opened.
 #[derive(Clone, Copy, Debug)]
@@ -223,6 +223,10 @@ fn keep_plans(connection: &Connection) -> Result<(), Failure> {
 }
 
 impl Store for Sqlite {
+    fn administration(&self) -> &dyn Administration {
+        self
+    }
+
     fn join(&self, name: &str, moment: Moment) -> Answered<'_, Joined> {
         let name = name.to_owned();
         self.write(move |core| core.join(&name, moment))
@@ -240,29 +244,6 @@ impl Store for Sqlite {
         self.write(move |core| core.turn(request))
     }
 
-    fn set_aside(&self, what: Wakeup, why: &str, now: Timestamp) -> Answered<'_, ()> {
-        let why = why.to_owned();
-        self.write(move |core| core.set_aside(what, &why, now))
-    }
-
-    fn next_to_decide(&self, now: Timestamp, after: RunKey) -> Answered<'_, Option<Trial>> {
-        self.write(move |core| core.next_to_decide(now, after))
-    }
-
-    fn put_on_trial(&self, name: &str, what: Option<Wakeup>) -> Answered<'_, ()> {
-        let name = name.to_owned();
-        self.write(move |core| core.put_on_trial(&name, what))
-    }
-
-    fn has_settled(&self, name: &str) -> Answered<'_, ()> {
-        let name = name.to_owned();
-        self.write(move |core| core.has_settled(&name))
-    }
-
-    fn all_set_aside(&self) -> Answered<'_, Vec<SetAside>> {
-        self.read(|connection| transaction::set_aside::list(connection))
-    }
-
     fn command(&self, request: CommandRequest) -> Answered<'_, Commanded> {
         self.write(move |core| core.command(request))
     }
@@ -278,16 +259,6 @@ impl Store for Sqlite {
         self.write(move |core| core.put_calendar(&id, &spec, moment, audit.as_ref()))
     }
 
-    fn delete_calendar(
-        &self,
-        id: &str,
-        moment: Moment,
-        audit: Option<AuditEntry>,
-    ) -> Answered<'_, bool> {
-        let id = id.to_owned();
-        self.write(move |core| core.delete_calendar(&id, moment, audit.as_ref()))
-    }
-
     fn outdated(
         &self,
         zones: &str,
@@ -300,6 +271,137 @@ impl Store for Sqlite {
 
     fn expire(&self, now: Timestamp, keep: SignedDuration, limit: usize) -> Answered<'_, Expired> {
         self.write(move |core| core.expire(now, keep, limit))
+    }
+
+    fn gone(&self) -> BoxFuture<'static, String> {
+        let (mut is_gone, file) = (self.is_gone.clone(), Arc::downgrade(&self.file));
+        Box::pin(async move {
+            // A commit notices that the file is gone; a node that commits nothing checks now and
+            // then.
+            let looking = async {
+                while let Some(file) = file.upgrade() {
+                    if let Err(why) = file.check() {
+                        tracing::error!("{why}");
+                        return why;
+                    }
+                    drop(file);
+                    tokio::time::sleep(FILE_LOOK).await;
+                }
+                std::future::pending().await
+            };
+            let told = async {
+                let why = is_gone.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
+                match why {
+                    Some(why) => why,
+                    // The store was closed, and its file is still there.
+                    None => std::future::pending().await,
+                }
+            };
+            futures_util::future::select(std::pin::pin!(looking), std::pin::pin!(told))
+                .await
+                .factor_first()
+                .0
+        })
+    }
+}
+
+impl Administration for Sqlite {
+    fn set_aside(&self, what: Wakeup, why: &str, now: Timestamp) -> Answered<'_, ()> {
+        let why = why.to_owned();
+        self.write(move |core| core.set_aside(what, &why, now))
+    }
+
+    fn put_on_trial(&self, name: &str, what: Option<Wakeup>) -> Answered<'_, ()> {
+        let name = name.to_owned();
+        self.write(move |core| core.put_on_trial(&name, what))
+    }
+
+    fn has_settled(&self, name: &str) -> Answered<'_, ()> {
+        let name = name.to_owned();
+        self.write(move |core| core.has_settled(&name))
+    }
+
+    fn delete_calendar(
+        &self,
+        id: &str,
+        moment: Moment,
+        audit: Option<AuditEntry>,
+    ) -> Answered<'_, bool> {
+        let id = id.to_owned();
+        self.write(move |core| core.delete_calendar(&id, moment, audit.as_ref()))
+    }
+
+    fn set_notify_setup(&self, setup: Arc<language::notification_setup::Setup>) {
+        self.setup.set(setup);
+    }
+
+    fn create_token(
+        &self,
+        new: NewToken,
+        now: Timestamp,
+        audit: Option<AuditEntry>,
+    ) -> Answered<'_, TokenView> {
+        self.write(move |core| core.create_token(&new, now, audit.as_ref()))
+    }
+
+    fn revoke_token(
+        &self,
+        id: i64,
+        now: Timestamp,
+        audit: Option<AuditEntry>,
+    ) -> Answered<'_, Option<TokenView>> {
+        self.write(move |core| core.revoke_token(id, now, audit.as_ref()))
+    }
+
+    fn begin_sign_in(
+        &self,
+        new: NewSignIn,
+        now: Timestamp,
+        audit: Option<AuditEntry>,
+    ) -> Answered<'_, ()> {
+        self.write(move |core| core.begin_sign_in(&new, now, audit.as_ref()))
+    }
+
+    fn end_sign_in(&self, hash: SecretHash) -> Answered<'_, bool> {
+        self.write(move |core| core.end_sign_in(&hash))
+    }
+
+    fn check(&self, now: Timestamp, repair: bool) -> Answered<'_, Vec<Finding>> {
+        if repair {
+            return self.write(move |core| core.check(now, true));
+        }
+        // Nothing is changed, so the transaction is rolled back: a damaged file may refuse a
+        // commit.
+        let findings = Arc::new(Mutex::new(None));
+        let kept = findings.clone();
+        let looked = self.write(move |core| {
+            let found = core.check(now, false)?;
+            *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
+            Err::<(), Failure>(Failure::Unavailable("nothing is changed".to_owned()))
+        });
+        Box::pin(async move {
+            let ended = looked.await;
+            let found = findings.lock().unwrap_or_else(PoisonError::into_inner).take();
+            match (found, ended) {
+                (Some(found), _) => Ok(found),
+                (None, Err(failure)) => Err(failure),
+                (None, Ok(())) => Err(Failure::Damaged("a check gave no findings".to_owned())),
+            }
+        })
+    }
+
+    fn backup(&self, to: PathBuf) -> Answered<'_, u64> {
+        self.read(move |connection| maintenance::upkeep::backup(connection, &to))
+    }
+}
+
+impl Queries for Sqlite {
+    fn next_to_decide(&self, now: Timestamp, after: RunKey) -> Answered<'_, Option<Trial>> {
+        self.write(move |core| core.next_to_decide(now, after))
+    }
+
+    fn all_set_aside(&self) -> Answered<'_, Vec<SetAside>> {
+        self.read(|connection| transaction::set_aside::list(connection))
     }
 
     fn schedules(&self, query: ScheduleQuery) -> Answered<'_, Page<ScheduleView>> {
@@ -352,10 +454,6 @@ impl Store for Sqlite {
 
     fn incidents(&self, query: IncidentQuery) -> Answered<'_, Page<IncidentView>> {
         self.read(move |connection| views::incidents::list(connection, &query))
-    }
-
-    fn set_notify_setup(&self, setup: Arc<language::notification_setup::Setup>) {
-        self.setup.set(setup);
     }
 
     fn alerts(&self, run: RunId) -> Answered<'_, Vec<AlertView>> {
@@ -420,15 +518,6 @@ impl Store for Sqlite {
         self.read(|connection| views::workflows::nodes(connection))
     }
 
-    fn create_token(
-        &self,
-        new: NewToken,
-        now: Timestamp,
-        audit: Option<AuditEntry>,
-    ) -> Answered<'_, TokenView> {
-        self.write(move |core| core.create_token(&new, now, audit.as_ref()))
-    }
-
     fn tokens(&self) -> Answered<'_, Vec<TokenView>> {
         self.read(|connection| views::access::tokens(connection))
     }
@@ -437,30 +526,8 @@ impl Store for Sqlite {
         self.read(move |connection| views::access::token_by_hash(connection, &hash))
     }
 
-    fn revoke_token(
-        &self,
-        id: i64,
-        now: Timestamp,
-        audit: Option<AuditEntry>,
-    ) -> Answered<'_, Option<TokenView>> {
-        self.write(move |core| core.revoke_token(id, now, audit.as_ref()))
-    }
-
-    fn begin_sign_in(
-        &self,
-        new: NewSignIn,
-        now: Timestamp,
-        audit: Option<AuditEntry>,
-    ) -> Answered<'_, ()> {
-        self.write(move |core| core.begin_sign_in(&new, now, audit.as_ref()))
-    }
-
     fn sign_in(&self, hash: SecretHash) -> Answered<'_, Option<SignInView>> {
         self.read(move |connection| views::access::sign_in(connection, &hash))
-    }
-
-    fn end_sign_in(&self, hash: SecretHash) -> Answered<'_, bool> {
-        self.write(move |core| core.end_sign_in(&hash))
     }
 
     fn audit(&self, query: AuditQuery) -> Answered<'_, Page<AuditView>> {
@@ -473,64 +540,5 @@ impl Store for Sqlite {
 
     fn stats(&self, now: Timestamp) -> Answered<'_, Stats> {
         self.read(move |connection| views::workflows::stats(connection, now))
-    }
-
-    fn check(&self, now: Timestamp, repair: bool) -> Answered<'_, Vec<Finding>> {
-        if repair {
-            return self.write(move |core| core.check(now, true));
-        }
-        // Nothing is changed, so the transaction is rolled back: a damaged file may refuse a
-        // commit.
-        let findings = Arc::new(Mutex::new(None));
-        let kept = findings.clone();
-        let looked = self.write(move |core| {
-            let found = core.check(now, false)?;
-            *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
-            Err::<(), Failure>(Failure::Unavailable("nothing is changed".to_owned()))
-        });
-        Box::pin(async move {
-            let ended = looked.await;
-            let found = findings.lock().unwrap_or_else(PoisonError::into_inner).take();
-            match (found, ended) {
-                (Some(found), _) => Ok(found),
-                (None, Err(failure)) => Err(failure),
-                (None, Ok(())) => Err(Failure::Damaged("a check gave no findings".to_owned())),
-            }
-        })
-    }
-
-    fn gone(&self) -> BoxFuture<'static, String> {
-        let (mut is_gone, file) = (self.is_gone.clone(), Arc::downgrade(&self.file));
-        Box::pin(async move {
-            // A commit notices that the file is gone; a node that commits nothing checks now and
-            // then.
-            let looking = async {
-                while let Some(file) = file.upgrade() {
-                    if let Err(why) = file.check() {
-                        tracing::error!("{why}");
-                        return why;
-                    }
-                    drop(file);
-                    tokio::time::sleep(FILE_LOOK).await;
-                }
-                std::future::pending().await
-            };
-            let told = async {
-                let why = is_gone.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
-                match why {
-                    Some(why) => why,
-                    // The store was closed, and its file is still there.
-                    None => std::future::pending().await,
-                }
-            };
-            futures_util::future::select(std::pin::pin!(looking), std::pin::pin!(told))
-                .await
-                .factor_first()
-                .0
-        })
-    }
-
-    fn backup(&self, to: PathBuf) -> Answered<'_, u64> {
-        self.read(move |connection| maintenance::upkeep::backup(connection, &to))
     }
 }

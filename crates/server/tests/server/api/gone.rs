@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use engine::run::RunStatus;
 use serde_json::{Value, json};
-use store::Store as _;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 

@@ -270,7 +270,7 @@ fn breaches(
 #[cfg(test)]
 mod tests {
     use crate::sqlite::{Sqlite, SqliteOptions};
-    use crate::{Store as _, TurnRequest};
+    use crate::{Administration as _, Queries as _, Store as _, TurnRequest};
     use engine::turn::Places;
     use engine::{Moment, NodeId};
     use futures_util::FutureExt as _;
