@@ -293,7 +293,8 @@ impl Interpreter {
         if self.shape == Shape::Shell { self.shell_options(option) } else { self.short(option) }
     }
 
-    /// Letters may stand together, as in `-eo`; each `o` has a value in the words behind.
+    /// Reads short options of a shell. Letters may be combined, as in `-eo`; each `o` has a value
+    /// in a following word.
     fn shell_options(&self, option: &str) -> Meaning {
         let is_on = option.starts_with('-');
         Meaning::ShellOptions {
@@ -303,7 +304,8 @@ impl Interpreter {
         }
     }
 
-    /// The first letter with a value has the rest of the word, or the next word.
+    /// Reads a short option. The first letter that takes a value takes the rest of the word, or the
+    /// next word.
     fn short(&self, option: &str) -> Meaning {
         for (at, letter) in option.char_indices().skip(1) {
             let is_attached = at + letter.len_utf8() < option.len();
