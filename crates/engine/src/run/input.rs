@@ -11,6 +11,7 @@ use crate::topics::Message;
 
 /// What a decision may look up.
 pub trait Facts {
+    /// The error of a failed lookup.
     type Error;
 
     /// The record of one part of a step of this run, as of now.

@@ -108,6 +108,7 @@ impl RunStatus {
     }
 }
 
+/// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
@@ -469,6 +470,7 @@ impl Run {
         self.lacks_place && !self.status.has_ended()
     }
 
+    /// How the run ended; `None` while its status is not final.
     pub fn ending(&self) -> Option<Ending> {
         Ending::ALL.into_iter().find(|ending| ending.status() == self.status)
     }

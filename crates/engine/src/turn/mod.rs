@@ -427,8 +427,8 @@ impl<'a, B: Book> Turn<'a, B> {
         })?)
     }
 
-    /// The definition for cancelling a run: a definition without steps if the stored one cannot be read. A person can
-    /// always cancel a run; compensations of an unreadable definition are lost.
+    /// The definition for cancelling a run: one without steps if the stored one cannot be read. A
+    /// person can always cancel a run; compensations of an unreadable definition are lost.
     fn process_to_cancel(
         &mut self,
         id: WorkflowId,

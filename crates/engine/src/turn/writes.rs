@@ -77,6 +77,7 @@ pub struct Recovered {
 }
 
 impl Recovered {
+    /// Whether the downtime left nothing behind.
     pub fn is_nothing(self) -> bool {
         self == Recovered::default()
     }
@@ -105,6 +106,7 @@ impl std::ops::AddAssign for Recovered {
     }
 }
 
+/// A change to a topic.
 #[derive(Debug)]
 pub enum TopicWrite {
     Insert(Topic),
@@ -112,6 +114,7 @@ pub enum TopicWrite {
     Update(Topic),
 }
 
+/// A change to an event.
 #[derive(Debug)]
 pub enum EventWrite {
     Insert(Box<Event>),
@@ -124,6 +127,7 @@ pub enum EventWrite {
     },
 }
 
+/// A change to a producer or consumer.
 #[derive(Debug)]
 pub enum HandlerWrite {
     Insert(Box<Handler>),
@@ -169,12 +173,14 @@ pub struct AlertWrite {
     pub refused: Option<String>,
 }
 
+/// The begin or end of an incident.
 #[derive(Debug)]
 pub enum IncidentWrite {
     Begin(Box<Incident>),
     End(IncidentKey, Box<IncidentEnd>),
 }
 
+/// A change to a schedule, with the earlier values that the store needs to update its indexes.
 #[derive(Debug)]
 pub enum ScheduleWrite {
     Insert(Box<Schedule>),
@@ -192,6 +198,7 @@ pub enum ScheduleWrite {
     },
 }
 
+/// A change to a run, with the earlier values that the store needs to update its indexes.
 #[derive(Debug)]
 pub enum RunWrite {
     Insert(Box<Run>),
@@ -218,6 +225,7 @@ pub struct Revision {
     pub created_at: Timestamp,
 }
 
+/// A change to an override.
 #[derive(Debug)]
 pub enum OverrideWrite {
     /// Replaces the override of the same occurrence.

@@ -24,6 +24,7 @@ pub const MUTATION: &str = "mutation";
 /// The phase that ends a consumer's run.
 pub const NEXT: &str = "next";
 
+/// Whether a handler is a producer or a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HandlerKind {
