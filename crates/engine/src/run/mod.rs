@@ -208,7 +208,7 @@ pub struct Run {
     /// The schedule that started it, also if a person used that schedule.
     pub schedule: Option<ScheduleId>,
     pub triggered_by: TriggeredBy,
-    /// The caller, if it was not started by an occurrence.
+    /// Who or what started it, if not an occurrence.
     pub by: Option<String>,
     /// The nominal time, if an occurrence started it.
     pub nominal: Option<Timestamp>,

@@ -82,7 +82,7 @@ impl Recovered {
         self == Recovered::default()
     }
 
-    /// Counts the decision about an occurrence that was due before this node was awake.
+    /// Counts the decision about an occurrence that was due while no node was running.
     pub(super) fn count(&mut self, entry: &Entry, awake_since: Timestamp) {
         if entry.effective >= awake_since {
             return;
@@ -159,7 +159,7 @@ pub enum ApprovalWrite {
     Withdraw(RunKey, u32),
 }
 
-/// The instant of a deadline that has been reached, and what it did.
+/// An action of a deadline that was carried out.
 #[derive(Debug)]
 pub struct AlertWrite {
     pub run: RunKey,
@@ -180,7 +180,7 @@ pub enum IncidentWrite {
     End(IncidentKey, Box<IncidentEnd>),
 }
 
-/// A change to a schedule, with the earlier values that the store needs to update its indexes.
+/// A change to a schedule, with the earlier wakeup and status that the store needs.
 #[derive(Debug)]
 pub enum ScheduleWrite {
     Insert(Box<Schedule>),
@@ -198,7 +198,7 @@ pub enum ScheduleWrite {
     },
 }
 
-/// A change to a run, with the earlier values that the store needs to update its indexes.
+/// A change to a run, with the earlier wakeup and status that the store needs.
 #[derive(Debug)]
 pub enum RunWrite {
     Insert(Box<Run>),
@@ -282,7 +282,7 @@ pub struct Perform {
     pub scope: Option<Result<Box<Scope>, ExpressionError>>,
     /// The output of the attempt before this one, if it failed and returned something.
     pub earlier: Option<Box<RawValue>>,
-    /// The mutation that the prepare phase asks for, if the part is a consumer's mutate phase.
+    /// The mutation that the mutate phase asks for, if this part performs a consumer's mutation.
     pub mutation: Option<Box<RawValue>>,
     /// The handler whose run this is.
     pub handler: Option<String>,

@@ -47,7 +47,8 @@ impl Builder<'_, '_> {
         if let Some(span) = self.function(value) {
             return Ok(Node { span, kind: Kind::Function(self.way.clone()) });
         }
-        // Outside a value with a function, no position is near.
+        // The root keeps an empty position, so that a top-level value without a function does not
+        // get the position of an unrelated one.
         let near = match (self.way.is_empty(), written) {
             (true, _) => near,
             (false, Some(literal)) => Span::new(literal.span.start, literal.span.start),
@@ -102,7 +103,7 @@ impl Builder<'_, '_> {
     }
 
     /// The position of a function marker such as `{"function": true, "line": 3, "column": 14}`.
-    /// Without line and column the span is empty.
+    /// Without a line the span is empty.
     fn function(&self, value: &Value) -> Option<Span> {
         let map = value.as_object()?;
         let known = |key: &String| ["function", "line", "column"].contains(&key.as_str());

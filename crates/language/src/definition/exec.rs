@@ -11,7 +11,7 @@ use super::reading::{Field, Reading};
 use super::templates::Place;
 use super::tree::{Kind, cut};
 
-/// The code of a failed attempt whose node is not allowed to run commands.
+/// The code of a failed attempt whose node is not allowed to run the step's command.
 pub const EXEC_NOT_ALLOWED: &str = "exec_not_allowed";
 
 const SHELL: [&str; 2] = ["/bin/sh", "-c"];

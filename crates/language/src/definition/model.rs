@@ -17,7 +17,7 @@ use crate::input_schema::InputSchema;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Definition {
     pub name: String,
-    /// The version, as its author counts.
+    /// The version number that the author gave.
     pub version: Version,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,

@@ -272,7 +272,7 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
-    /// Refuses anchors, aliases and tags, which JSON does not have.
+    /// Refuses aliases and tags, which JSON does not have.
     fn plain_node(&self, event: &Event<'_>, place: Span, tag_place: Option<Span>) -> Step {
         if matches!(event, Event::Alias(_) | Event::UnresolvedAlias(_)) {
             let flaw = quoting::unquoted(self.source, place.start).unwrap_or_else(|| {
