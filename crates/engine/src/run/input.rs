@@ -165,7 +165,7 @@ pub struct Decision {
     pub queueing: Vec<Queueing>,
     /// Approvals to request.
     pub approvals: Vec<Approval>,
-    /// Steps whose approvals are withdrawn. The store withdraws them before it adds those in
+    /// Steps whose approvals are withdrawn. Withdrawals are written before the requests in
     /// `approvals`.
     pub withdrawn: Vec<u32>,
     /// Runs to create.
