@@ -31,6 +31,7 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// The number of events in this state.
     pub fn of(&self, state: EventState) -> u64 {
         match state {
             EventState::Pending => self.pending,

@@ -1,16 +1,17 @@
-//! **What people write.** Definitions of workflows and declarations of schedules: read, checked, described.
+//! **What people write.** Definitions of workflows and declarations of schedules: read, checked,
+//! described.
 //!
 //! | for | see |
 //! |---|---|
 //! | a workflow: its steps, triggers, producers, consumers | [`definition`] |
-//! | a schedule, as its declaration is written, and the plan that follows from it | [`schedule`] |
+//! | the declaration of a schedule, and the plan that follows from it | [`schedule`] |
 //! | conditions and templates | [`expression`] |
 //! | the input that a workflow expects | [`input_schema`] |
 //! | overlap and retry | [`policy`] |
-//! | the channels that a node can reach people by | [`notification_setup`] |
+//! | the channels by which a node can notify people | [`notification_setup`] |
 //!
-//! This crate turns text into checked values and reports every mistake with its place. It knows no store,
-//! no clock and no run: what a checked definition leads to is decided by `engine`.
+//! This crate turns text into checked values and reports every mistake with its position. It knows
+//! no store, no clock and no run: `engine` decides what follows from a checked definition.
 #![forbid(unsafe_code)]
 
 pub mod definition;

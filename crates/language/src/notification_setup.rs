@@ -1,37 +1,37 @@
-//! The channels that a node can reach people by, and whom it tells of failures by default.
+//! The channels by which a node can notify people, and whom it notifies of failures by default.
 
 use crate::definition::{Channel, Definition, IncidentAction, host_of, read_incident_actions};
 
-/// What a node knows of telling people: whom it can reach, and whom it tells if nobody says otherwise.
+/// The notification settings of a node: which channels it can use, and whom it notifies by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Setup {
-    /// What happens when something fails and neither its trigger nor its workflow says so.
+    /// What happens on a failure if neither the trigger nor the workflow says so.
     pub on_failure: Vec<IncidentAction>,
-    /// What happens when it succeeds again.
+    /// What happens on the next success if neither the trigger nor the workflow says so.
     pub on_recovery: Vec<IncidentAction>,
-    /// Where people reach the pages, without a slash at the end.
+    /// The URL of the pages, without a slash at the end.
     pub public_url: Option<String>,
-    /// Which channels are set up. Nothing if that is not known: then none is refused.
+    /// The channels that are set up. `None` if that is unknown: then no channel is refused.
     pub channels: Option<Channels>,
 }
 
-/// Which channels of a node are set up.
+/// The channels of a node that are set up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Channels {
     /// Whether there is a mail server.
     pub mail: bool,
-    /// Hosts that webhooks are signed for.
+    /// The hosts for which webhooks are signed.
     pub webhook_hosts: Vec<String>,
     /// Whether webhooks to all other hosts are signed as well.
     pub webhooks: bool,
 }
 
 impl Setup {
-    /// Nobody is told unless a definition says so, and no channel is refused.
+    /// No default notifications, and no channel is refused.
     pub const NONE: Setup =
         Setup { on_failure: Vec::new(), on_recovery: Vec::new(), public_url: None, channels: None };
 
-    /// Why a message to this channel cannot be sent from here.
+    /// Why this node cannot send a message to this channel, if it cannot.
     pub fn refusal(&self, channel: &Channel) -> Option<&'static str> {
         let channels = self.channels.as_ref()?;
         match channel {
@@ -47,7 +47,8 @@ impl Setup {
         }
     }
 
-    /// The channels of a definition, of its deadlines too, that cannot be reached from here: where, which, and why.
+    /// The channels of a definition and its deadlines that this node cannot reach: path, channel
+    /// and reason.
     pub fn unreachable(&self, definition: &Definition) -> Vec<(String, String, &'static str)> {
         let mut found = Vec::new();
         let mut look = |path: &str, channels: &[Channel]| {

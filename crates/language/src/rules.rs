@@ -1,4 +1,4 @@
-//! What declarations are read with: the zone database and the calendars that are known.
+//! The zone database and the known calendars, with which declarations are read.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -13,12 +13,12 @@ use jiff::Timestamp;
 pub struct Rules {
     zones: Arc<Zones>,
     calendars: HashMap<String, Calendar>,
-    /// Regions as calendars, by name and zone: their years are worked out once.
+    /// Calendars of regions, by name and zone, so that their years are computed once.
     regions: Mutex<HashMap<(String, String), Calendar>>,
 }
 
 impl Rules {
-    /// With the calendars of regions alone.
+    /// Rules with only the calendars of regions.
     pub fn new(zones: impl Into<Arc<Zones>>) -> Rules {
         Rules { zones: zones.into(), calendars: HashMap::new(), regions: Mutex::default() }
     }
@@ -46,12 +46,12 @@ impl Rules {
         spec.build(&context)
     }
 
-    /// Knows this calendar from now on.
+    /// Adds or replaces a calendar.
     pub fn declare(&mut self, calendar: Calendar) {
         self.calendars.insert(calendar.id().to_owned(), calendar);
     }
 
-    /// Forgets a calendar.
+    /// Removes a calendar.
     pub fn withdraw(&mut self, id: &str) {
         self.calendars.remove(id);
     }
@@ -77,8 +77,8 @@ impl Rules {
         self.with(own).calendars.get(id).cloned().or_else(|| self.region(id, zone))
     }
 
-    /// These rules after a definition with these calendars has been published. A calendar that cannot be built is left
-    /// out: reading the definition has refused it already.
+    /// These rules after a definition with these calendars has been published. A calendar that
+    /// cannot be built is left out, since reading the definition has already refused it.
     #[must_use]
     pub fn with(&self, own: &[CalendarSpec]) -> Rules {
         let mut rules =

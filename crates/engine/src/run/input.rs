@@ -11,6 +11,7 @@ use crate::topics::Message;
 
 /// What a decision may look up.
 pub trait Facts {
+    /// The error of a failed lookup.
     type Error;
 
     /// The record of one part of a step of this run, as of now.
@@ -150,7 +151,7 @@ pub struct Decision {
     pub queueing: Vec<Queueing>,
     /// Approvals to request.
     pub approvals: Vec<Approval>,
-    /// Steps whose approvals are withdrawn. The store withdraws them before it adds those in
+    /// Steps whose approvals are withdrawn. Withdrawals are written before the requests in
     /// `approvals`.
     pub withdrawn: Vec<u32>,
     /// Runs to create.

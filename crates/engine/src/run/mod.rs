@@ -108,6 +108,7 @@ impl RunStatus {
     }
 }
 
+/// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
@@ -207,7 +208,7 @@ pub struct Run {
     /// The schedule that started it, also if a person used that schedule.
     pub schedule: Option<ScheduleId>,
     pub triggered_by: TriggeredBy,
-    /// The caller, if it was not started by an occurrence.
+    /// Who or what started it, if not an occurrence.
     pub by: Option<String>,
     /// The nominal time, if an occurrence started it.
     pub nominal: Option<Timestamp>,
@@ -464,6 +465,7 @@ impl Run {
         self.lacks_place && !self.status.has_ended()
     }
 
+    /// How the run ended; `None` while its status is not final.
     pub fn ending(&self) -> Option<Ending> {
         Ending::ALL.into_iter().find(|ending| ending.status() == self.status)
     }

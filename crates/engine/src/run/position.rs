@@ -69,6 +69,7 @@ impl States {
         States(vec![StepState::Pending; steps])
     }
 
+    /// The state of the step with this index; pending before the run begins.
     pub fn of(&self, step: u32) -> StepState {
         self.0.get(step as usize).copied().unwrap_or(StepState::Pending)
     }
@@ -84,6 +85,7 @@ impl States {
         (0_u32..).zip(self.0.iter().copied())
     }
 
+    /// Whether there are no states yet, because the run has not begun.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -495,6 +497,7 @@ impl Position {
 }
 
 impl Active {
+    /// The part of the run that is active.
     pub fn part(&self) -> Part {
         Part { step: self.step, item: self.item }
     }

@@ -14,8 +14,8 @@ pub struct Numbered {
     pub due: Due,
     /// The number of missed occurrences that it stands for besides itself.
     pub merged: u64,
-    /// Whether it runs late on purpose: after downtime, after a pause, or by a backfill. If it then
-    /// overlaps with another occurrence, that is not the schedule's fault.
+    /// Whether it is made up after its own time: after downtime, after a pause, or by a backfill.
+    /// If it then overlaps with another occurrence, that is not the schedule's fault.
     pub made_up: bool,
     /// Whether a backfill asked for it. It does not count towards the repeat limit.
     pub backfilled: bool,

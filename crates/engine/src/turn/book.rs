@@ -26,6 +26,7 @@ pub trait Book {
     /// The reason why a value cannot be read, or is not as it must be.
     type Error: From<Damaged>;
 
+    /// The schedule with this id; `None` if it does not exist.
     fn schedule(&mut self, id: ScheduleId) -> Result<Option<Box<Schedule>>, Self::Error>;
     /// The overrides of a schedule's occurrences.
     fn overrides(&mut self, id: ScheduleId) -> Result<Vec<Override>, Self::Error>;
@@ -40,6 +41,7 @@ pub trait Book {
     fn triggered_schedules(&mut self, id: WorkflowId) -> Result<Vec<Box<Schedule>>, Self::Error>;
     /// The ids of all schedules of a workflow.
     fn schedules_of(&mut self, id: WorkflowId) -> Result<Vec<ScheduleId>, Self::Error>;
+    /// The workflow with this id; `None` if it does not exist.
     fn workflow(&mut self, id: WorkflowId) -> Result<Option<Workflow>, Self::Error>;
     /// The workflow with this name.
     fn workflow_named(&mut self, name: &str) -> Result<Option<WorkflowId>, Self::Error>;
@@ -58,6 +60,7 @@ pub trait Book {
     ) -> Result<Option<Arc<Definition>>, Self::Error> {
         self.definition(id, revision)
     }
+    /// The run with this key; `None` if it does not exist.
     fn run(&mut self, key: RunKey) -> Result<Option<Box<Run>>, Self::Error>;
     /// A run; `None` also if it is stored but cannot be read. For callers that can do without it.
     fn run_if_readable(&mut self, key: RunKey) -> Result<Option<Box<Run>>, Self::Error> {
@@ -129,6 +132,7 @@ pub trait Book {
     ) -> Result<Vec<Option<Fate>>, Self::Error>;
     /// The events that this run has reserved.
     fn reserved_by(&mut self, run: RunKey) -> Result<Vec<Fate>, Self::Error>;
+    /// The event with this key; `None` if it does not exist.
     fn event(&mut self, key: EventKey) -> Result<Option<Event>, Self::Error>;
     /// The oldest pending events of a topic, by time of publication.
     fn pending_events(&mut self, topic: TopicId, limit: usize) -> Result<Vec<Event>, Self::Error>;
@@ -151,6 +155,7 @@ pub trait Book {
     fn handler(&mut self, id: HandlerId) -> Result<Option<Handler>, Self::Error>;
     /// The ids of a workflow's producers and consumers, in order.
     fn handlers_of(&mut self, id: WorkflowId) -> Result<Vec<HandlerId>, Self::Error>;
+    /// The incident with this key; `None` if it does not exist.
     fn incident(&mut self, key: IncidentKey) -> Result<Option<Incident>, Self::Error>;
     /// A new key, greater than all keys given before.
     fn new_incident_key(&mut self) -> IncidentKey;

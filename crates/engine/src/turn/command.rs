@@ -195,10 +195,10 @@ pub struct NewSchedule {
     pub declared: Box<Declared>,
 }
 
-/// A run to create at a caller's request.
+/// A run to create, other than the run of an occurrence.
 #[derive(Clone, Debug)]
 pub struct NewRun {
-    /// A time-ordered UUID that the server generated.
+    /// A time-ordered UUID. The server generates it, or the engine derives it.
     pub id: u128,
     pub payload: Option<Box<RawValue>>,
     /// The caller's name.
@@ -236,12 +236,12 @@ pub enum Answer {
         /// Whether the worker should stop the attempt.
         is_told_to_end: bool,
     },
-    /// A revision was stored or published.
+    /// The workflow was created or changed.
     Workflow {
         id: WorkflowId,
         /// The newest revision.
         revision: u32,
-        /// Whether the revision is new.
+        /// Whether the workflow is new.
         is_new: bool,
     },
 }

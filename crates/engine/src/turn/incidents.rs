@@ -56,6 +56,7 @@ impl Subject {
     }
 }
 
+/// Whether an incident begins or ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Event {
     Failure,

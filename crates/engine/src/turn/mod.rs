@@ -356,7 +356,7 @@ impl<'a, B: Book> Turn<'a, B> {
         Ok(self.loaded.workflows.get(id))
     }
 
-    /// A schedule that the turn has loaded. Fails if it is not loaded or was deleted.
+    /// A schedule that the turn has loaded. Fails if the turn has not loaded it.
     fn schedule(&self, id: ScheduleId) -> Result<&Schedule, B::Error> {
         let found = self.loaded.schedules.get(id);
         Ok(found.ok_or_else(|| Damaged(format!("schedule {id} is not there any more")))?)
@@ -427,8 +427,8 @@ impl<'a, B: Book> Turn<'a, B> {
         })?)
     }
 
-    /// The definition for cancelling a run: a definition without steps if the stored one cannot be read. A person can
-    /// always cancel a run; compensations of an unreadable definition are lost.
+    /// The definition for cancelling a run: one without steps if the stored one cannot be read. A
+    /// person can always cancel a run; compensations of an unreadable definition are lost.
     fn process_to_cancel(
         &mut self,
         id: WorkflowId,

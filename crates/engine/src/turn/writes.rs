@@ -77,11 +77,12 @@ pub struct Recovered {
 }
 
 impl Recovered {
+    /// Whether the downtime left nothing behind.
     pub fn is_nothing(self) -> bool {
         self == Recovered::default()
     }
 
-    /// Counts the decision about an occurrence that was due before this node was awake.
+    /// Counts the decision about an occurrence that was due while no node was running.
     pub(super) fn count(&mut self, entry: &Entry, awake_since: Timestamp) {
         if entry.effective >= awake_since {
             return;
@@ -105,6 +106,7 @@ impl std::ops::AddAssign for Recovered {
     }
 }
 
+/// A change to a topic.
 #[derive(Debug)]
 pub enum TopicWrite {
     Insert(Topic),
@@ -112,6 +114,7 @@ pub enum TopicWrite {
     Update(Topic),
 }
 
+/// A change to an event.
 #[derive(Debug)]
 pub enum EventWrite {
     Insert(Box<Event>),
@@ -124,6 +127,7 @@ pub enum EventWrite {
     },
 }
 
+/// A change to a producer or consumer.
 #[derive(Debug)]
 pub enum HandlerWrite {
     Insert(Box<Handler>),
@@ -155,7 +159,7 @@ pub enum ApprovalWrite {
     Withdraw(RunKey, u32),
 }
 
-/// The instant of a deadline that has been reached, and what it did.
+/// An action of a deadline that was carried out.
 #[derive(Debug)]
 pub struct AlertWrite {
     pub run: RunKey,
@@ -169,12 +173,14 @@ pub struct AlertWrite {
     pub refused: Option<String>,
 }
 
+/// The begin or end of an incident.
 #[derive(Debug)]
 pub enum IncidentWrite {
     Begin(Box<Incident>),
     End(IncidentKey, Box<IncidentEnd>),
 }
 
+/// A change to a schedule, with the earlier wakeup and status that the store needs.
 #[derive(Debug)]
 pub enum ScheduleWrite {
     Insert(Box<Schedule>),
@@ -192,6 +198,7 @@ pub enum ScheduleWrite {
     },
 }
 
+/// A change to a run, with the earlier wakeup and status that the store needs.
 #[derive(Debug)]
 pub enum RunWrite {
     Insert(Box<Run>),
@@ -218,6 +225,7 @@ pub struct Revision {
     pub created_at: Timestamp,
 }
 
+/// A change to an override.
 #[derive(Debug)]
 pub enum OverrideWrite {
     /// Replaces the override of the same occurrence.
@@ -274,7 +282,7 @@ pub struct Perform {
     pub scope: Option<Result<Box<Scope>, ExpressionError>>,
     /// The output of the attempt before this one, if it failed and returned something.
     pub earlier: Option<Box<RawValue>>,
-    /// The mutation that the prepare phase asks for, if the part is a consumer's mutate phase.
+    /// The mutation that the mutate phase asks for, if this part performs a consumer's mutation.
     pub mutation: Option<Box<RawValue>>,
     /// The handler whose run this is.
     pub handler: Option<String>,

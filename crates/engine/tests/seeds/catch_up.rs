@@ -1,4 +1,4 @@
-//! After downtime.
+//! Catching up after downtime, and when a node is late.
 
 use engine::schedule::{OverrideAction, Status};
 use engine::turn::Command;
@@ -45,13 +45,14 @@ fn none_still_runs_what_is_only_late() {
     let mut world = World::new("2026-03-02T08:30:00Z");
     let workflow = world.workflow("w", None);
     let id = world.schedule(workflow, r#"{"name": "s", "cron": "0 * * * *", "catch_up": "none"}"#);
-    // Awake, but busy with other things for a while.
+    // The node is awake, but busy with other things for a while.
     world.now = at("2026-03-02T09:00:45Z");
     world.advance_to("2026-03-02T09:01:00Z");
     assert_eq!(world.ledger(id), ["09:00 started"]);
 }
 
-/// A schedule of every minute whose node is awake, but looks at it only after several minutes.
+/// A schedule that is due every minute. Its node is awake, but looks at it only after several
+/// minutes.
 fn late(more: &str, takes: i64) -> (World, engine::ScheduleId) {
     let mut world =
         World::new("2026-03-02T08:30:30Z").working(move |_| (seconds(takes), success()));
@@ -147,7 +148,7 @@ fn once_is_late_but_still_due() {
     world.advance_to("2026-03-03T12:00:01Z");
     assert_eq!(world.ledger(id), ["09:00 started"]);
     assert_eq!(world.get(id).status, Status::Done);
-    // Also when it is declared too late.
+    // The same holds when it is declared too late.
     let id = world.schedule(workflow, r#"{"name": "s", "at": "2026-03-02T09:00"}"#);
     world.advance_to("2026-03-03T12:00:02Z");
     assert_eq!(world.ledger(id), ["09:00 started"]);
@@ -237,7 +238,7 @@ fn an_occurrence_can_be_skipped_moved_or_given_another_payload() {
     assert_eq!(payloads, [false, false, true]);
 }
 
-/// A node is down for five hours; each run takes 50 minutes.
+/// A node that is down for five hours; each run takes 50 minutes.
 fn slow_with_error(more: &str) -> (World, engine::ScheduleId) {
     let mut world = World::new("2026-03-02T08:30:00Z").working(|_| (seconds(3_000), success()));
     let workflow = world.workflow("w", None);
@@ -253,7 +254,7 @@ fn slow_with_error(more: &str) -> (World, engine::ScheduleId) {
 #[test]
 fn an_overlap_with_what_is_made_up_for_is_no_error() {
     let (mut world, id) = slow_with_error("");
-    // 14:00 is made up for from 14:30 to 15:20.
+    // The occurrence of 14:00 is made up from 14:30 to 15:20.
     world.advance_to("2026-03-02T16:30:00Z");
     assert_eq!(world.get(id).status, Status::Active);
     assert_eq!(world.ledger(id)[5..], ["14:00 started", "15:00 skipped", "16:00 started"]);
@@ -340,7 +341,7 @@ fn what_stands_for_nothing_is_not_said_to() {
     let (world, _) = down_for_five_hours("");
     let merged = vec!["missed: the latest one stands for it".to_owned(); 4];
     assert_eq!(reasons(&world, "coalesced"), merged);
-    // The run of 09:00 goes on while nobody is awake: the latest one is skipped because of it.
+    // The run of 09:00 continues while no node is awake, so the latest occurrence is skipped.
     let mut world = World::new("2026-03-02T08:30:00Z").working(|_| (seconds(30_000), success()));
     let workflow = world.workflow("w", None);
     let text = r#"{"name": "s", "cron": "0 * * * *", "timeout_seconds": 86400}"#;

@@ -1,4 +1,4 @@
-//! Chains of consequences: however long they are, they need no more of the stack, and a turn ends.
+//! Chains of consequences: whatever their length, they need no more stack, and a turn ends.
 
 use engine::run::{RunStatus, TriggeredBy};
 use engine::topics::EventState;
@@ -14,7 +14,7 @@ use super::world::{World, at, empty};
 
 const BEGIN: &str = "2026-03-02T09:00:00Z";
 
-/// Runs on a stack on which a chain of a few dozen nested decisions does not fit.
+/// Runs the test on a stack that is too small for a chain of a few dozen nested decisions.
 fn on_a_small_stack(test: impl FnOnce() + Send + 'static) {
     let thread = std::thread::Builder::new().stack_size(256 << 10).spawn(test).unwrap();
     thread.join().unwrap();

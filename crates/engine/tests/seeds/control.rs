@@ -1,4 +1,4 @@
-//! What people do with schedules, and what is refused.
+//! What people do with schedules, and what the engine refuses.
 
 use engine::run::RunStatus;
 use engine::schedule::Status;
@@ -119,7 +119,7 @@ fn a_start_by_hand_does_not_consume_the_next_occurrence_and_works_while_paused()
 
 #[test]
 fn a_start_by_hand_runs_alone_beside_what_waits() {
-    // Something waits for its turn to be made up for, and the schedule is paused.
+    // A made-up occurrence is queued, and the schedule is paused.
     let mut world = World::new("2026-03-02T09:00:00Z").working(|_| (seconds(5), success()));
     let workflow = world.workflow("w", None);
     let id = world.schedule(workflow, r#"{"name": "s", "cron": "*/10 * * * *"}"#);
@@ -137,7 +137,7 @@ fn a_start_by_hand_runs_alone_beside_what_waits() {
     assert_eq!(world.runs(id), runs);
     assert_eq!(world.get(id).progress.queued.len(), waiting, "what waits still does");
 
-    // One has failed and is to be tried again, and the workflow is paused.
+    // An occurrence has failed and waits for its retry, and the workflow is paused.
     let mut world = World::new("2026-03-02T09:00:00Z").working(|_| (seconds(5), failure("no")));
     let workflow = world.workflow("w", None);
     let id = world.schedule(workflow, r#"{"name": "s", "interval": "10m", "max_retries": 3}"#);
@@ -147,7 +147,8 @@ fn a_start_by_hand_runs_alone_beside_what_waits() {
     world.command(Command::StartSchedule { id, run }).unwrap();
     world.advance_to("2026-03-02T09:11:00Z");
     assert_eq!(world.runs(id), ["n0-rc0 09:10 failed", "by-hand 09:10 failed"]);
-    // Nothing but by hand starts while the workflow is paused: what waited is given up, and recorded.
+    // While the workflow is paused only runs by hand start: the waiting retry is dropped and
+    // recorded.
     assert_eq!(world.ledger(id), ["09:10 dropped"]);
 }
 
@@ -189,7 +190,7 @@ fn backfill_runs_past_occurrences_after_all() {
     let ask = |limit, again| Command::Backfill { id, from, to, limit, pace: None, again };
     assert!(world.command(ask(1, false)).is_err());
     world.command(ask(10, false)).unwrap();
-    // The first runs, the others wait: none of them is doubled.
+    // The first one runs and the others wait. None of them is duplicated.
     world.command(ask(10, false)).unwrap();
     world.advance_to("2026-03-02T09:06:00Z");
     assert_eq!(world.runs(id).len(), 3);

@@ -1,4 +1,5 @@
-//! Who is told of failures: once when something has finally failed, and once when it succeeds again.
+//! Notifications of failures: one when something has finally failed, and one when it succeeds
+//! again.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::world::{World, failure, success};
 
-/// Workflows that fail, by name; all others succeed.
+/// The names of the workflows that fail. All others succeed.
 type Failing = Rc<RefCell<Vec<&'static str>>>;
 
 fn world() -> (World, Failing) {
@@ -35,7 +36,7 @@ fn told(text: &str) -> Vec<IncidentAction> {
     vec![IncidentAction::parse(text).unwrap()]
 }
 
-/// The workflow of one step again, with something changed.
+/// Publishes the workflow with one step again, with a change.
 fn publish(world: &mut World, name: &str, change: impl FnOnce(&mut Definition)) -> WorkflowId {
     let id = world.workflow(name, None);
     let mut definition = (*world.memory.definitions[&(id, 1)]).clone();
@@ -56,7 +57,8 @@ fn start(world: &mut World, id: WorkflowId) {
     world.advance_to(&now);
 }
 
-/// The subjects of what was told, in order, and the payloads of workflows that were started.
+/// The subjects of the messages that were sent, in order, and the payloads of workflows that were
+/// started.
 fn messages(world: &World) -> Vec<String> {
     let runs = world.memory.runs.values();
     let told = runs.filter(|run| run.triggered_by == TriggeredBy::Incident);
@@ -99,7 +101,7 @@ fn an_incident_tells_once_that_it_begins_and_once_that_it_is_over() {
     assert_eq!(incident.nominal.unwrap().to_string(), "2026-03-02T09:10:00Z");
     assert_eq!((incident.schedule, &*incident.error), (Some(id), "step only: no luck"));
     assert_eq!(incident.run.unwrap(), format!("sched-{id}-n0-rc2"));
-    // Its revival does not end the incident, its next success does.
+    // Reviving the schedule does not end the incident. Its next success does.
     world.control(id, Verb::Revive).unwrap();
     assert_eq!(ends(&world), [None]);
     failing.borrow_mut().clear();
@@ -171,7 +173,7 @@ fn a_schedule_that_dies_is_told_also_while_an_incident_is_open() {
     let id = world.schedule(workflow, text);
     world.advance_to("2026-03-02T09:02:00Z");
     assert_eq!((world.get(id).status, messages(&world).len()), (Status::Paused, 1));
-    // The next one takes too long, and overlap is an error.
+    // The next run takes too long, and overlap is an error.
     let patch = r#"{"overlap": "error", "pause_on_failure": false}"#.to_owned();
     world.command(Command::EditSchedule { id, patch }).unwrap();
     world.control(id, Verb::Resume { catch_up: false }).unwrap();
@@ -182,7 +184,7 @@ fn a_schedule_that_dies_is_told_also_while_an_incident_is_open() {
         ["email ops@example.com: s failed", "email ops@example.com: s failed and is dead"];
     assert_eq!(messages(&world), expected);
     assert_eq!(ends(&world), [Some(How::Died), None]);
-    // The run that was in the way ends well: the schedule's work is done again.
+    // The run that was in the way succeeds, so the schedule has recovered.
     world.advance_to("2026-03-02T09:20:00Z");
     assert_eq!(ends(&world), [Some(How::Died), Some(How::Recovered)]);
 }

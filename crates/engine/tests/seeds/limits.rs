@@ -1,4 +1,4 @@
-//! Limits above the policies, and who is next when they are reached.
+//! Limits above the policies, and which run comes next when they are reached.
 
 use engine::run::RunStatus;
 use engine::turn::{Command, IfBusy, NewRun, Refused};
@@ -39,7 +39,7 @@ fn one_busy_workflow_cannot_starve_the_others() {
     }
     let id = world.schedule(quiet, r#"{"name": "q", "at": "2026-03-02T09:00:01"}"#);
     world.advance_to("2026-03-02T09:02:30Z");
-    // Ten were due before it, but it is the turn of its workflow when the first two have ended.
+    // Ten runs were due before it, but its workflow comes next when the first two have ended.
     assert_eq!(world.runs(id), ["n0-rc0 09:01 succeeded"]);
     world.advance_to("2026-03-02T10:00:00Z");
     assert!(world.memory.runs.values().all(|run| run.status == RunStatus::Succeeded));
@@ -99,7 +99,7 @@ fn a_caller_who_does_not_want_to_wait_is_told_who_is_in_the_way() {
         }
         other => panic!("{other:?}"),
     };
-    // Both before it has begun and after.
+    // Both before the run has begun and afterwards.
     for at in ["2026-03-02T09:00:00Z", "2026-03-02T09:00:30Z"] {
         world.advance_to(at);
         let run = impatient(&world);
@@ -108,7 +108,7 @@ fn a_caller_who_does_not_want_to_wait_is_told_who_is_in_the_way() {
         let by_schedule = refused(&mut world, Command::StartSchedule { id: of_one, run });
         assert_eq!(by_workflow, by_schedule);
     }
-    // A schedule has one active occurrence unless its overlap says otherwise.
+    // A schedule has one active occurrence unless its overlap policy says otherwise.
     for (overlap, is_refused) in [("skip", true), ("queue", true), ("allow", false)] {
         let fields = format!(r#"{{"name": "s", "interval": "1h", "overlap": "{overlap}"}}"#);
         let id = world.schedule(unlimited, &fields);

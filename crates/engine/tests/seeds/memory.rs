@@ -1,4 +1,4 @@
-//! The store of the small world: everything in memory, nothing can fail.
+//! The store of the small world: everything is in memory, and nothing can fail.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(crate) struct Memory {
     pub(crate) definitions: BTreeMap<(WorkflowId, u32), Arc<Definition>>,
     pub(crate) overrides: BTreeMap<(ScheduleId, Timestamp), Override>,
     pub(crate) topics: Topics,
-    /// Runs of every family besides those that are here.
+    /// How many descendants each family has besides the stored ones.
     pub(crate) descendants_besides: usize,
     pub(crate) last: i64,
 }

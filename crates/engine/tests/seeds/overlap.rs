@@ -1,11 +1,11 @@
-//! Overlap at 09:00, 10:00 and 11:00.
+//! The overlap policies, with occurrences at 09:00, 10:00 and 11:00.
 
 use engine::schedule::Status;
 use jiff::SignedDuration;
 
 use crate::world::{World, seconds, success};
 
-/// Hourly from 09:00, each run takes so long.
+/// An hourly schedule from 09:00 whose runs take this many hours.
 fn hourly(overlap: &str, hours: i64, until: &str) -> (World, engine::ScheduleId) {
     let mut world = World::new("2026-03-02T08:30:00Z")
         .working(move |_| (SignedDuration::from_hours(hours), success()));
@@ -61,7 +61,7 @@ fn cancel_ends_the_active_run_and_starts_the_new_one() {
     let runs = ["n0-rc0 09:00 cancelled", "n1-rc0 10:00 cancelled", "n2-rc0 11:00 running"];
     assert_eq!(world.runs(id), runs);
     assert_eq!(world.cancelled.len(), 2);
-    // Cancelled is not failed: nothing is counted, nothing is tried again.
+    // A cancelled run is not a failure: no error is counted, and nothing is retried.
     assert_eq!(world.get(id).progress.error_count, 0);
 }
 

@@ -80,7 +80,7 @@ fn side_by_side_no_more_start_than_may_succeed() {
     let (mut world, id) = limited(r#""overlap": "allow", "max_retries": 0"#, |_| (25 * 60, true));
     world.advance_to("2026-03-02T09:31:00Z");
     assert_eq!(world.ledger(id), ["09:10 started", "09:20 started", "09:30 skipped"]);
-    // What comes is not known before one of them has ended.
+    // Whether another occurrence comes is not known before one of the active ones has ended.
     assert_eq!((world.get(id).remaining(), world.get(id).coming(false)), (Some(0), None));
     world.advance_to("2026-03-02T12:00:00Z");
     assert_eq!(counted(&world, id), (Status::Done, 2));
@@ -109,7 +109,7 @@ fn a_backfill_does_not_count() {
     assert_eq!(counted(&world, id), (Status::Active, 1));
 }
 
-/// A schedule that is over, and what a change makes of it.
+/// A schedule that is done or dead, after an edit.
 fn after_edit(fields: &str, until: &str, patch: &str) -> (World, engine::ScheduleId) {
     let mut world = World::new("2026-03-02T09:00:00Z").working(|perform| {
         let fails = perform.input.contains("fail");
@@ -171,7 +171,7 @@ fn a_schedule_that_lives_again_runs_again() {
     let fields = r#""interval": "10m", "total_repeats": 2"#;
     let (mut world, id) = after_edit(fields, "2026-03-02T12:00:00Z", r#"{"total_repeats": 3}"#);
     world.advance_to("2026-03-02T13:00:00Z");
-    // Nothing of the time in which it was done is made up for.
+    // Occurrences from the time in which the schedule was done are not made up.
     assert_eq!(world.ledger(id), ["09:10 started", "09:20 started", "12:10 started"]);
     assert_eq!(counted(&world, id), (Status::Done, 3));
 }

@@ -1,4 +1,4 @@
-//! Success, failure, retry, and the end.
+//! Success, failure and retries of scheduled runs, and the end of a schedule.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 
 use crate::world::{World, failure, seconds, success};
 
-/// Fails the first `failures` times.
+/// Work that fails the first `failures` times.
 fn failing(
     failures: u32,
 ) -> impl FnMut(&engine::turn::Perform) -> (SignedDuration, engine::run::AttemptEnd) {
@@ -31,7 +31,7 @@ fn minutely(failures: u32, more: &str) -> (World, engine::ScheduleId) {
 fn backoff_of_60_120_240_seconds() {
     let (mut world, id) = minutely(3, "");
     world.advance_to("2026-03-02T09:08:30Z");
-    // Due 09:01; retries one, two and four minutes later each.
+    // Due at 09:01. The retries follow one, two and four minutes after each failure.
     let runs = [
         "n0-rc0 09:01 failed",
         "n0-rc1 09:02 failed",
@@ -42,7 +42,7 @@ fn backoff_of_60_120_240_seconds() {
     let progress = &world.get(id).progress;
     assert_eq!((progress.run_count, progress.error_count, progress.current_retry), (1, 3, 0));
     assert_eq!(progress.last_error, None);
-    // Until its last retry has ended it is active: the others are skipped.
+    // The occurrence stays active until its last retry has ended, so the others are skipped.
     assert_eq!(world.ledger(id)[..3], ["09:01 started", "09:02 skipped", "09:03 skipped"]);
 }
 
@@ -157,7 +157,7 @@ fn over_its_timeout_a_run_is_cancelled_and_counts_as_failed() {
 fn an_occurrence_that_fails_for_good_is_over_and_the_next_one_comes() {
     let (mut world, id) = minutely(3, r#", "max_retries": 1, "on_exhausted": "continue""#);
     world.advance_to("2026-03-02T09:05:30Z");
-    // The retry is a minute later, when the next one is due: that is skipped.
+    // The retry comes a minute later, when the next occurrence is due, which is skipped.
     let runs = [
         "n0-rc0 09:01 failed",
         "n0-rc1 09:02 failed",
@@ -208,7 +208,7 @@ fn a_schedule_made_by_a_program_has_ten_minutes_unless_it_says_otherwise() {
         let text =
             format!(r#"{{"name": "s", "at": "2026-03-02T09:10", "max_retries": 0{timeout}}}"#);
         let id = world.schedule(workflow, &text);
-        // The API shows the timeout that the run is held to.
+        // The API shows the timeout that applies to the run.
         let shown = world.get(id).declared.to_written()["timeout_seconds"].clone();
         let in_force = world.get(id).declared.timeout().map_or(0, |limit| limit.as_secs());
         assert_eq!(shown.as_i64(), Some(in_force), "{timeout}");

@@ -121,7 +121,7 @@ impl Topics {
         self.check();
     }
 
-    /// What is counted is what is there.
+    /// Checks that the counts of each topic match its events.
     fn check(&self) {
         for topic in self.topics.values() {
             for state in EventState::ALL {

@@ -21,12 +21,12 @@ use super::memory::Memory;
 
 const NODE: NodeId = NodeId(1);
 
-/// A definition that does nothing.
+/// A definition without steps.
 pub(crate) fn empty(name: &str) -> Definition {
     Definition::of_steps(name, Vec::new())
 }
 
-/// What an attempt takes and how it ends.
+/// Says how long an attempt takes and how it ends.
 type Work = Box<dyn FnMut(&Perform) -> (SignedDuration, AttemptEnd)>;
 
 pub(crate) struct World {
@@ -36,12 +36,12 @@ pub(crate) struct World {
     pub(crate) places: usize,
     pub(crate) cancelled: Vec<RunKey>,
     pub(crate) claimed: Vec<Perform>,
-    /// How many turns were taken, and the most runs that one of them wrote.
+    /// The number of turns, and the most runs that one of them wrote.
     pub(crate) turns: usize,
     pub(crate) written: usize,
-    /// Steps that do not hear that they are to end.
+    /// Steps whose attempts ignore a request to end.
     pub(crate) deaf: Vec<String>,
-    /// Whom the node tells.
+    /// The notification settings of the node.
     pub(crate) setup: Setup,
     node: NodeId,
     rules: Rules,
@@ -75,7 +75,7 @@ pub(crate) fn failure(message: &str) -> AttemptEnd {
 }
 
 impl World {
-    /// A world that begins at this instant, with attempts that take no time and succeed.
+    /// A world that begins at this instant. Its attempts take no time and succeed.
     pub(crate) fn new(begin: &str) -> World {
         World {
             memory: Memory::default(),
@@ -120,7 +120,7 @@ impl World {
         Ok(answer)
     }
 
-    /// A published workflow of one step.
+    /// Publishes a workflow with one step.
     pub(crate) fn workflow(&mut self, name: &str, concurrency: Option<u32>) -> WorkflowId {
         let step = Step {
             id: "only".to_owned(),
@@ -150,7 +150,7 @@ impl World {
         }
     }
 
-    /// A schedule, as a program writes it.
+    /// Creates a schedule from the JSON that a program would send.
     pub(crate) fn schedule(&mut self, workflow: WorkflowId, text: &str) -> ScheduleId {
         let declared = read_written(text).unwrap().declared;
         let new = NewSchedule { workflow, trigger: None, declared };
@@ -176,7 +176,8 @@ impl World {
         }
     }
 
-    /// Lets time pass: whatever ends or is due on the way happens at its instant, ends first.
+    /// Lets time pass. Everything that ends or is due on the way happens at its instant, ends
+    /// first.
     pub(crate) fn advance_to(&mut self, until: &str) {
         let until = at(until);
         while let Some(next) = self.next_instant().filter(|next| *next <= until) {
@@ -186,14 +187,14 @@ impl World {
         self.now = until;
     }
 
-    /// Nobody is awake until then.
+    /// Lets time pass while no node is running.
     pub(crate) fn down_until(&mut self, until: &str) {
         self.now = at(until);
         self.awake_since = self.now;
         self.take_turn();
     }
 
-    /// The node dies, and another one takes over what it was doing.
+    /// Kills the node. Another one takes over its attempts.
     pub(crate) fn lose_node(&mut self) {
         let lost = self.node;
         self.node = NodeId(lost.0 + 1);
@@ -243,7 +244,7 @@ impl World {
         let mut turn = Turn::new(&mut self.memory, &self.rules, moment, self.node, places)
             .telling(&self.setup);
         for GoingOn { run, token, end, .. } in ended {
-            // A late report is refused, which is what is wanted of it.
+            // The engine refuses a late report, as it should.
             let _ = turn.report(run, token, end).unwrap();
         }
         for wakeup in due {
@@ -364,7 +365,7 @@ impl World {
         }
     }
 
-    /// `09:00 started`, one line for each occurrence.
+    /// One line for each occurrence, such as `09:00 started`.
     pub(crate) fn ledger(&self, id: ScheduleId) -> Vec<String> {
         let rows = self.memory.ledger.values().filter(|entry| entry.schedule == id);
         rows.map(|entry| {
@@ -375,7 +376,7 @@ impl World {
         .collect()
     }
 
-    /// `n0-rc0 09:00 succeeded`: each run with the instant at which it began.
+    /// Each run with the instant at which it began, such as `n0-rc0 09:00 succeeded`.
     pub(crate) fn runs(&self, id: ScheduleId) -> Vec<String> {
         let runs = self.memory.runs.values().filter(|run| run.schedule == Some(id));
         runs.map(|run| {

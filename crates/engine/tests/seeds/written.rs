@@ -1,4 +1,4 @@
-//! Definitions as others have written them, published as they stand, over virtual time.
+//! Definitions as others have written them, published unchanged, over virtual time.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -64,13 +64,13 @@ fn next(world: &World, trigger: &str) -> String {
     schedules(world)[trigger].progress.next.map(|due| due.effective.to_string()).unwrap()
 }
 
-/// When runs of a trigger were due, as long as its schedule was this one.
+/// When the runs of this schedule were due.
 fn due(world: &World, schedule: engine::ScheduleId) -> Vec<String> {
     let runs = world.memory.runs.values().filter(|run| run.schedule == Some(schedule));
     runs.map(|run| run.effective.unwrap().to_string()).collect()
 }
 
-/// A worker does all that is queued.
+/// Lets a worker perform everything that is queued.
 fn work(world: &mut World, queue: &str) -> Vec<String> {
     let claim = Command::ClaimAttempts {
         queues: vec![queue.to_owned()],
@@ -93,7 +93,7 @@ fn work(world: &mut World, queue: &str) -> Vec<String> {
 
 #[test]
 fn a_report_every_morning_and_a_backup_on_weekday_evenings() {
-    // A Friday; the clocks of New York go forward on Sunday.
+    // A Friday. The clocks in New York go forward on Sunday.
     let mut world = World::new("2026-03-06T12:00:00Z");
     published(&mut world, DAILY_REPORT);
     assert_eq!(world.memory.schedules.len(), 2, "publishing puts schedules in the store");
@@ -193,7 +193,7 @@ fn presets_and_zones_mean_what_they_say() {
     assert!(world.now > at("2026-03-28T12:00:00Z"));
 }
 
-/// Each attempt takes so many seconds, then fails or succeeds; how many there were.
+/// Each attempt takes this many seconds and then fails or succeeds. The cell counts them.
 fn counting(takes: i64, fails: bool) -> (World, Rc<Cell<u32>>) {
     let attempts = Rc::new(Cell::new(0));
     let seen = attempts.clone();
@@ -238,13 +238,13 @@ fn a_trigger_may_say_that_it_is_tried_again_and_dies() {
 fn retries_of_steps_and_of_schedules_do_not_multiply_unless_both_are_written() {
     let get = "type: http, url: \"https://example.com\"";
     for (step, more, expected) in [
-        // The step's own three attempts.
+        // The three attempts of the step.
         (get, "", 3),
-        // The schedule's four runs.
+        // The four runs of the schedule.
         (get, ", max_retries: 3, retry: { delay: 1m }", 4),
         ("type: http, method: POST, url: \"https://example.com\"", "", 1),
         ("type: exec, command: [backup], idempotent: true", "", 3),
-        // Someone wrote both.
+        // Both the step and the schedule declare retries.
         (
             "type: exec, command: [backup], retry: { max: 2 }",
             ", max_retries: 1, retry: { delay: 1m }",
@@ -286,9 +286,9 @@ fn waiting_does_not_count_towards_a_timeout() {
          \x20 - { id: outside, type: worker, queue: q, depends_on: second }\n";
     for (takes, works, expected) in [
         (240, 60, RunStatus::Succeeded),
-        // Two steps of five and a half minutes are more than ten.
+        // Two steps of five and a half minutes take more than ten.
         (330, 60, RunStatus::TimedOut),
-        // What the worker needs counts, from when it has taken it.
+        // The worker's time counts from its claim.
         (240, 180, RunStatus::TimedOut),
     ] {
         let (mut world, _) = counting(takes, false);
@@ -309,7 +309,7 @@ fn waiting_does_not_count_towards_a_timeout() {
             world.advance_to(&end.to_string());
             let end = AttemptEnd::Succeeded { output: RawValue::NULL.to_owned() };
             let (id, token) = (perform.run_id, perform.token);
-            // Refused if the run has ended meanwhile.
+            // The command is refused if the run has ended meanwhile.
             let claimant = Claimant::default();
             let _ = world.command(Command::EndAttempt { id, token, claimant, end });
             world.advance_to("2026-03-05T12:00:00Z");
@@ -326,7 +326,7 @@ fn nothing_begins_when_the_time_was_used_up_before_a_wait() {
          \x20 - { id: wait, type: timer, delay: 1h, depends_on: first }\n";
     let second = "\x20 - { id: second, type: exec, command: [b], timeout: 1h, depends_on: wait }\n";
     for (takes, more, expected, attempts) in [
-        // To the millisecond as long as it may: what is left needs no time.
+        // Exactly as long as the timeout, to the millisecond. The remaining steps take no time.
         (600, "", RunStatus::Succeeded, 1),
         (600, second, RunStatus::TimedOut, 1),
         (300, second, RunStatus::Succeeded, 2),

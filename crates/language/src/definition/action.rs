@@ -1,6 +1,7 @@
-//! What a step does, checked: a runner performs exactly this.
+//! The checked actions of steps: a runner performs exactly what they say.
 //!
-//! Texts may hold templates (`{{ … }}`), which are filled in when an attempt begins: see `crate::expression`.
+//! Texts may contain templates (`{{ … }}`), which are filled in when an attempt begins: see
+//! `crate::expression`.
 
 use std::collections::BTreeMap;
 
@@ -9,54 +10,56 @@ use serde_json::Value;
 
 use super::stretch::Stretch;
 
-/// What a step does.
+/// The action of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Action {
-    /// Nothing: for measuring and for trying out.
+    /// Does nothing: for measuring and for trying out.
     Noop,
-    /// One HTTP request.
+    /// Sends one HTTP request.
     Http(HttpAction),
-    /// One command.
+    /// Runs one command.
     Exec(ExecAction),
-    /// Queued by name for outside workers.
+    /// Queues work for outside workers.
     Worker(WorkerAction),
-    /// A task for an agent: a worker step on the queue `agent:{agent}`, or posted to the agent's URL.
+    /// A task for an agent: a worker step on the queue `agent:{agent}`, or posted to the agent's
+    /// URL.
     AgentTask(AgentTask),
-    /// It waits.
+    /// Waits for a time.
     Timer(Timer),
-    /// A person decides.
+    /// Asks a person to decide.
     HumanApproval(HumanApproval),
-    /// Which of the steps behind it run.
+    /// Chooses which of the steps behind it run.
     Gateway(Gateway),
-    /// Somebody is told.
+    /// Notifies people.
     Notification(Notification),
-    /// A run of another workflow.
+    /// Starts a run of another workflow.
     SubProcess(SubProcess),
-    /// The same over a list.
+    /// Performs an action for each item of a list.
     ForEach(ForEach),
-    /// Sandboxed JavaScript.
+    /// Runs sandboxed JavaScript.
     Script(ScriptAction),
-    /// An event is published.
+    /// Publishes an event.
     Publish(Publish),
-    /// It waits for an event.
+    /// Waits for an event.
     WaitFor(WaitFor),
-    /// What the phase before it asks for: the outside mutation of a consumer. Nobody writes it in a definition.
+    /// Performs the mutation that a consumer's mutate phase asks for. It cannot be written in a
+    /// definition.
     Mutation,
 }
 
-/// RFC 9110, section 9.2.2.
+/// The idempotent methods of RFC 9110, section 9.2.2.
 const IDEMPOTENT_METHODS: [&str; 5] = ["GET", "HEAD", "OPTIONS", "PUT", "DELETE"];
 
 impl Action {
-    /// Whether a failed attempt can be followed by another without anything being done twice. Nobody knows that of a
-    /// command, of what a worker or an agent does, or of a request with another method; a run that it starts has retries
-    /// of its own.
+    /// Whether a failed attempt can be retried without doing anything twice. That is unknown for a
+    /// command, for the work of a worker or an agent, and for a request with another method. A run
+    /// that a step starts has its own retries.
     pub fn is_safe_to_repeat(&self) -> bool {
         match self {
             Action::Http(http) => IDEMPOTENT_METHODS.contains(&http.method.as_str()),
-            // A script has no effects. An event that is published again has the same id, and a message to
-            // people that arrives twice does less harm than one that does not arrive.
+            // A script has no effects. An event that is published again has the same id, and a
+            // message that arrives twice does less harm than one that does not arrive.
             Action::Noop | Action::Script(_) | Action::Publish(_) | Action::Notification(_) => true,
             Action::Gateway(_) | Action::Timer(_) => true,
             Action::HumanApproval(_) | Action::WaitFor(_) => true,
@@ -66,7 +69,7 @@ impl Action {
         }
     }
 
-    /// As it is written.
+    /// The name in a definition.
     pub fn name(&self) -> &'static str {
         match self {
             Action::Noop => "noop",
@@ -91,9 +94,9 @@ impl Action {
 /// Work for an outside worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkerAction {
-    /// Who takes it.
+    /// The queue from which workers claim it.
     pub queue: String,
-    /// What it works on; the run's input if left out. Texts in it may be templates.
+    /// The worker's input; the run's input if omitted. Its texts may be templates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
 }
@@ -101,20 +104,17 @@ pub struct WorkerAction {
 /// A task for an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentTask {
-    /// Which agent.
     pub agent: String,
-    /// What it is asked. A template.
+    /// The task in words. A template.
     pub message: String,
-    /// With which model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// How freely.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
 }
 
 impl AgentTask {
-    /// The queue of its agent.
+    /// The queue of the agent.
     pub fn queue(&self) -> String {
         format!("agent:{}", self.agent)
     }
@@ -124,33 +124,34 @@ impl AgentTask {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Timer {
-    /// So long.
+    /// For this duration.
     Delay(Stretch),
-    /// So long, by a template that yields a duration.
+    /// For a duration that a template yields.
     DelayBy(String),
-    /// Until then: a time with its zone, a time of a day in the workflow's zone, or a template that yields one.
+    /// Until this time: with its zone, a time of day in the workflow's zone, or a template that
+    /// yields one.
     Until(String),
 }
 
-/// What a person is asked.
+/// A request for a person's decision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HumanApproval {
-    /// In a line. A template.
+    /// One line. A template.
     pub title: String,
-    /// In full. A template.
+    /// The full text. A template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Who may decide; anyone who may decide at all, if empty. Templates.
+    /// Who may decide; if empty, anyone with the permission to decide. Templates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assignees: Vec<String>,
 }
 
-/// Which of the steps behind it run.
+/// Chooses which of the steps behind it run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gateway {
     /// How many routes are taken.
     pub kind: GatewayKind,
-    /// In the order in which they are tried. Their targets depend on the gateway.
+    /// The routes in the order in which they are tried. Their targets depend on the gateway.
     pub routes: Vec<Route>,
     /// The target if no condition holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -164,38 +165,37 @@ pub enum GatewayKind {
     /// The first whose condition holds.
     #[default]
     Exclusive,
-    /// All of them.
+    /// All routes.
     Parallel,
-    /// All whose conditions hold.
+    /// All routes whose conditions hold.
     Inclusive,
 }
 
-/// A way on from a gateway.
+/// A route from a gateway to a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Route {
-    /// Whether it is taken: an expression. Without one it always may.
+    /// An expression that says whether the route is taken. Without one, the condition always holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
-    /// The id of the step it leads to.
+    /// The id of the target step.
     pub target: String,
 }
 
-/// Somebody is told.
+/// A message to people.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Notification {
-    /// Whom, and how.
     pub to: Vec<Channel>,
-    /// In a line, where the channel has one. A template.
+    /// One line, for channels that have a subject. A template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// What. A template.
+    /// The text. A template.
     pub message: String,
     /// JSON that a webhook receives beside the message. Its strings may be templates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
 }
 
-/// A way to tell somebody.
+/// A way to notify somebody.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Channel {
@@ -203,33 +203,35 @@ pub enum Channel {
     Webhook(String),
     /// A message to this address.
     Email(String),
-    /// A text to this URL, in the shape that Slack takes.
+    /// A POST to this URL, in the format that Slack accepts.
     Slack(String),
 }
 
-/// A run of another workflow.
+/// Starts a run of another workflow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SubProcess {
-    /// Its name.
+    /// The name of the workflow.
     pub workflow: String,
-    /// Its payload, key by key; this run's payload if left out. Texts in it may be templates.
+    /// The payload of the child run, key by key; this run's payload if omitted. Its texts may be
+    /// templates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_mapping: Option<BTreeMap<String, Value>>,
-    /// The step's output holds the child's under this key; it is the child's if left out.
+    /// The key under which the step's output holds the child's output. If omitted, the step's
+    /// output is the child's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_key: Option<String>,
-    /// Whether the step ends with the child, or with its start.
+    /// Whether the step ends with the end of the child, or with its start.
     pub wait_for_completion: bool,
 }
 
-/// The same over a list.
+/// Performs an action for each item of a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ForEach {
     /// A list, or a template that yields one.
     pub items: Value,
-    /// What is done with each: `item` and `index` are known in its templates.
+    /// The action for each item. Its templates see `item` and `index`.
     pub action: Box<Action>,
-    /// How many at a time; 100 if left out.
+    /// How many items are active at a time; 100 if omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<u32>,
 }
@@ -237,11 +239,11 @@ pub struct ForEach {
 /// Sandboxed JavaScript.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScriptAction {
-    /// The body of an async function of `ctx`, `input` and `steps`, or of a handler's arguments; what is found at
-    /// `entry` in the definition's own script, if left out.
+    /// The body of an async function of `ctx`, `input` and `steps`, or of a handler's arguments. If
+    /// omitted, the function at `entry` in the definition's own script is called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// The way to the function: `producers`, `pollEmail`, `handler`.
+    /// The path to the function: `producers`, `pollEmail`, `handler`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub entry: Vec<String>,
 }
@@ -249,28 +251,30 @@ pub struct ScriptAction {
 /// An event to publish.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Publish {
-    /// To which topic: one that the definition declares.
+    /// A topic that the definition declares.
     pub topic: String,
-    /// What tells it from others in its topic; the step of the run, if left out. A template.
+    /// The message id, unique in the topic; derived from the run and the step if omitted. A
+    /// template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_id: Option<String>,
-    /// In a line. A template.
+    /// One line. A template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it says; the run's payload if left out. Texts in it may be templates.
+    /// The payload; the run's payload if omitted. Its texts may be templates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Value>,
 }
 
-/// What a step waits for.
+/// An event that a step waits for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WaitFor {
-    /// An event on this topic: one that the definition declares.
+    /// A topic that the definition declares.
     pub topic: String,
-    /// Whether it is the one: an expression over `event` and what else the run knows. Any is, if left out.
+    /// An expression over `event` and the run's values that says whether the event matches. If
+    /// omitted, any event does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
-    /// The step fails if none has come in so long.
+    /// The step fails if no event has come within this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<Stretch>,
 }
@@ -278,9 +282,9 @@ pub struct WaitFor {
 /// One HTTP request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HttpAction {
-    /// `GET`, `POST`, …: upper case.
+    /// The method in upper case: `GET`, `POST`, …
     pub method: String,
-    /// `http://` or `https://`.
+    /// A URL that begins with `http://` or `https://`.
     pub url: String,
     /// Header names and values, as sent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -289,17 +293,17 @@ pub struct HttpAction {
     /// body sends the run's input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Value>,
-    /// Statuses that are a success; empty means 200 to 299.
+    /// Statuses that count as success; empty means 200 to 299.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expect: Vec<u16>,
-    /// How many redirects are followed.
+    /// The maximum number of redirects.
     #[serde(default)]
     pub redirects: u8,
-    /// The most bytes of an answer, counted after decompression.
+    /// The maximum number of bytes of a response, counted after decompression.
     pub max_bytes: u64,
 }
 
-/// One command, without a shell unless asked for.
+/// One command, without a shell unless the definition names one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExecAction {
     /// The program and its arguments.
@@ -307,12 +311,12 @@ pub struct ExecAction {
     /// Variables besides the few that every command gets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// Where it runs; the node's own folder if left out.
+    /// The working directory; the node's own if omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// What it reads; the run's input as JSON if left out.
+    /// The standard input; the run's input as JSON if omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin: Option<String>,
-    /// The most bytes of output that are kept, of stdout and stderr each.
+    /// The maximum number of bytes that are kept of stdout and of stderr each.
     pub max_output: u64,
 }

@@ -19,7 +19,7 @@ pub(super) fn read(reading: &mut Reading<'_>, fields: &mut Fields<'_>) -> Option
     Some(HumanApproval { title: title?, description, assignees: assignees? })
 }
 
-/// A line for people that may hold templates.
+/// A line for people, which may contain templates.
 fn line(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<String> {
     reading.template(field, Place::Decided)?;
     reading.title(field)

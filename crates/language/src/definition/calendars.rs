@@ -1,4 +1,4 @@
-//! The calendars that a definition brings along.
+//! The calendars that a definition declares.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -58,8 +58,8 @@ impl Calendars {
         calendars
     }
 
-    /// Builds the calendars, in their order; a later one may be composed of earlier ones. Mistakes
-    /// come with the number of their calendar.
+    /// Builds the calendars in order; a later one may be composed of earlier ones. Each mistake has
+    /// the index of its calendar.
     pub(super) fn build(
         specs: Vec<CalendarSpec>,
         zone: Option<&str>,
@@ -83,7 +83,8 @@ impl Calendars {
             };
             let calendar = spec.build(&around).or_else(|found| {
                 mistakes.extend(found.into_iter().map(|mistake| (at, mistake)));
-                // Stands in for the broken one, so that nobody hears that it does not exist.
+                // Replaces the broken calendar, so that references to it are not reported as
+                // unknown.
                 let stand_in = CalendarSpec { id: spec.id.clone(), ..CalendarSpec::default() };
                 stand_in.build(&Context { default_zone: Some(&zone), ..around })
             });
@@ -99,7 +100,7 @@ impl Calendars {
         self.built.get(id).cloned().or_else(|| (context.known_calendar)(id))
     }
 
-    /// Why there is no calendar of that id, with the nearest one.
+    /// Adds the nearest known id to the problem of an unknown calendar.
     pub(super) fn improve(&self, problem: Problem) -> Problem {
         if problem.code != "calendar-unknown" {
             return problem;
@@ -154,7 +155,8 @@ fn spec(reading: &mut Reading<'_>, item: &Field<'_>, ids: &mut Ids) -> Option<Ca
     Some(spec)
 }
 
-/// An entry of `holidays` has several forms; of one that is a mapping the wrong key can be named.
+/// Finds the wrong key in an entry of `holidays` that is a mapping. Entries have several forms, so
+/// the error for the whole entry would not name it.
 fn misshapen_holidays(map: &Map<String, Value>) -> Vec<Mistake> {
     let Some(Value::Array(items)) = map.get("holidays") else { return Vec::new() };
     let detailed = items.iter().enumerate().filter(|(_, item)| item.is_object());
@@ -175,7 +177,7 @@ fn without_holidays(mut map: Map<String, Value>) -> Map<String, Value> {
 mod tests {
     use super::*;
 
-    /// A key that the calendar learns must be learnt here as well.
+    /// A key that is added to calendars must be added here as well.
     #[test]
     fn all_keys_of_a_calendar_are_known() {
         let error = serde_json::from_str::<CalendarSpec>(r#"{"nonsense": 1}"#).unwrap_err();

@@ -1,4 +1,4 @@
-//! What undoes a step.
+//! Compensations: the actions that undo a step.
 
 use super::action::Action;
 use super::fields::Fields;

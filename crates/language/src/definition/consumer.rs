@@ -1,4 +1,4 @@
-//! Consumers: what works on events.
+//! Consumers: handlers that work on events.
 
 use super::action::Action;
 use super::fields::Fields;
@@ -10,7 +10,7 @@ use super::topics::{self, Role};
 
 const REMEDY: &str = "{ subscribe: [orders.new], prepare: { script: … }, next: { script: … } }";
 
-/// All consumers, in their order.
+/// Reads all consumers, in order.
 pub(super) fn read_all<'n>(
     reading: &mut Reading<'_>,
     field: &Field<'n>,
@@ -36,7 +36,7 @@ fn read(reading: &mut Reading<'_>, name: &str, field: &Field<'_>) -> Option<Cons
     let prepare = prepare.and_then(|field| phase::read(reading, &field, &[]));
     let written = fields.take("mutate");
     let mutate = written.as_ref().and_then(|field| phase::read(reading, field, &[PREPARE]));
-    // A script says which mutation is to be performed; anything else is the mutation.
+    // A script returns the mutation to perform; any other action is the mutation itself.
     let before: &[&str] = match &mutate {
         Some(Action::Script(_)) => &[PREPARE, MUTATE, MUTATION],
         Some(_) => &[PREPARE, MUTATION],

@@ -1,34 +1,32 @@
-//! Deadlines: when work is to be done, and what happens before, at and after that.
+//! Deadlines: by when work should be done, and what happens before, at and after that.
 
 use serde::{Deserialize, Serialize};
 
 use super::action::Channel;
 use super::stretch::Stretch;
 
-/// When a run or a step is to be done.
+/// By when a run or a step should be done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Deadline {
-    /// How long it may take.
     pub limit: Limit,
-    /// What working time means; the workflow's calendar if left out.
+    /// The calendar for working time; the workflow's if omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calendar: Option<String>,
-    /// From when it counts.
     pub from: From,
-    /// Whether the clock stands while the run is suspended or its workflow paused.
+    /// Whether the clock stops while the run is suspended or its workflow is paused.
     #[serde(default)]
     pub pausable: bool,
-    /// What happens when; never empty.
+    /// What happens and when; never empty.
     pub actions: Vec<DeadlineAction>,
 }
 
-/// How long something may take.
+/// How long a run or a step may take.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// So long.
+    /// This long.
     Within(Stretch),
-    /// Until the next time that the clock shows this, in the workflow's zone: hours and minutes.
+    /// Until the next time that the clock in the workflow's zone shows this: hours and minutes.
     At(u8, u8),
 }
 
@@ -36,53 +34,52 @@ pub enum Limit {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum From {
-    /// Since it could begin.
+    /// From when the run or step could begin.
     #[default]
     Enabled,
-    /// Since it began.
+    /// From when the run or step began.
     Started,
 }
 
-/// One thing that happens.
+/// One action of a deadline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeadlineAction {
-    /// When.
     pub when: When,
-    /// Who is told.
+    /// Who is notified.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notify: Vec<Channel>,
     /// The workflow that is started, with the run as its input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<String>,
-    /// What becomes of the run or step.
+    /// How the run or step ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<DeadlineEnd>,
 }
 
-/// When something happens.
+/// When an action of a deadline happens.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum When {
-    /// When this share of the time allowed is over, in percent.
+    /// When this percentage of the allowed time has passed.
     Share(f64),
-    /// So long before the deadline.
+    /// This long before the deadline.
     Before(Stretch),
     /// At the deadline.
     Deadline,
-    /// So long after it.
+    /// This long after the deadline.
     After(Stretch),
 }
 
-/// What becomes of work that is late.
+/// How a deadline ends work that is late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeadlineEnd {
-    /// It has failed.
+    /// The run or step fails.
     Fail,
     /// The run is cancelled.
     Cancel,
-    /// It counts as done.
+    /// The run or step counts as done.
     Complete,
-    /// It is passed over.
+    /// The step is skipped.
     Skip,
 }

@@ -1,4 +1,4 @@
-//! Reading deadlines.
+//! Reads deadlines.
 
 use super::calendars;
 use super::deadline::{Deadline, DeadlineAction, DeadlineEnd, From, Limit, When};
@@ -13,7 +13,7 @@ use super::tree::{Kind, cut};
 use super::trigger::Defaults;
 use super::until::clock;
 
-/// What makes an end of work that is late.
+/// The keys with which an action ends late work.
 const ENDS: [(&str, DeadlineEnd); 4] = [
     ("fail", DeadlineEnd::Fail),
     ("cancel", DeadlineEnd::Cancel),
@@ -47,8 +47,8 @@ pub(super) fn read(
     Some(Deadline { limit: limit?, calendar, from: from?, pausable, actions })
 }
 
-/// Without actions: at 80 % and at the deadline it is recorded and shown, and nobody in particular
-/// is told.
+/// The default actions. At 80 % and at the deadline the event is recorded and shown, and nobody in
+/// particular is notified.
 fn unsaid() -> Vec<DeadlineAction> {
     let action = |when| DeadlineAction { when, notify: Vec::new(), start: None, end: None };
     vec![action(When::Share(80.0)), action(When::Deadline)]

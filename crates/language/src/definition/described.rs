@@ -1,6 +1,6 @@
-//! A definition that a script describes: its default export as JSON, in which functions are markers, becomes
-//! a tree. Functions say where they are, and what is written out as a literal is found; anything else has the place of
-//! something near to it.
+//! A definition that a script describes: its default export as JSON, in which functions are
+//! markers, becomes a tree. Functions carry their position, and values written as literals are
+//! found in the text. Any other value has the position of something near it.
 
 use serde_json::{Map, Value};
 
@@ -11,7 +11,7 @@ use super::path::{join, join_index};
 use super::source::{Source, Span};
 use super::tree::{Entry, Kind, Misplaced, Node, too_deep};
 
-/// The tree of what a script says.
+/// The tree of a script's description.
 pub(super) fn tree(source: &Source<'_>, described: &Value) -> Result<Node, Box<Misplaced>> {
     let mut builder = Builder { source, count: 0, way: Vec::new() };
     let written = literal::described(source.text());
@@ -21,12 +21,13 @@ pub(super) fn tree(source: &Source<'_>, described: &Value) -> Result<Node, Box<M
 struct Builder<'s, 't> {
     source: &'s Source<'t>,
     count: usize,
-    /// The keys and numbers that lead to what is being built.
+    /// The keys and indexes that lead to the value being built.
     way: Vec<String>,
 }
 
 impl Builder<'_, '_> {
-    /// `near` is the place of what it is in, `written` the literal that it comes from.
+    /// Builds a node. `near` is the position of the enclosing value, `written` the literal that the
+    /// value comes from.
     fn node(
         &mut self,
         value: &Value,
@@ -46,7 +47,8 @@ impl Builder<'_, '_> {
         if let Some(span) = self.function(value) {
             return Ok(Node { span, kind: Kind::Function(self.way.clone()) });
         }
-        // Of all that is not within something with a function, none is near.
+        // The root keeps an empty position, so that a top-level value without a function does not
+        // get the position of an unrelated one.
         let near = match (self.way.is_empty(), written) {
             (true, _) => near,
             (false, Some(literal)) => Span::new(literal.span.start, literal.span.start),
@@ -73,7 +75,8 @@ impl Builder<'_, '_> {
             }
             Value::Object(map) => Kind::Map(self.entries(map, path, near, written)?),
         };
-        // A value that is written out is shown; one that is computed, or made of lines, has a beginning alone.
+        // A value written as a literal gets its full span. A computed value, a list or a mapping
+        // has only a beginning.
         let is_shown = !self.way.is_empty() && !value.is_array() && !value.is_object();
         let span = written.filter(|_| is_shown).map_or(near, |literal| literal.span);
         Ok(Node { span, kind })
@@ -99,8 +102,8 @@ impl Builder<'_, '_> {
         Ok(entries)
     }
 
-    /// The place of a function, if it is one: `{"function": true, "line": 3, "column": 14}`. Without line and
-    /// column it is somewhere.
+    /// The position of a function marker such as `{"function": true, "line": 3, "column": 14}`.
+    /// Without a line the span is empty.
     fn function(&self, value: &Value) -> Option<Span> {
         let map = value.as_object()?;
         let known = |key: &String| ["function", "line", "column"].contains(&key.as_str());
@@ -113,7 +116,8 @@ impl Builder<'_, '_> {
         Some(place.or_else(|| self.source.character(line, 1)).unwrap_or_default())
     }
 
-    /// Where the first function in it begins, if that is known. Its end is not that of the value.
+    /// The beginning of the first function in the value, if it is known. The end of the function is
+    /// not that of the value.
     fn first_function(&self, value: &Value) -> Option<Span> {
         if let Some(span) = self.function(value) {
             let known = span.start < span.end;

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::input_schema::InputSchema;
 
-/// The definition, as far as it can be read. Flaws are kept in `reading`.
+/// Reads the definition as far as possible. Flaws are kept in `reading`.
 pub(super) fn read(
     reading: &mut Reading<'_>,
     root: &Node,
@@ -62,7 +62,7 @@ pub(super) fn read(
         false => fields.require("steps", "steps: [ { id: first, type: noop } ]"),
     };
     let known = steps.as_ref().map(|field| ids(field)).unwrap_or_default();
-    // Handlers are started with whatever is given to them: the schema is for the steps.
+    // Handlers accept any payload, so the schema applies only to the steps.
     reading.templates.input.clone_from(&input);
     let steps = steps.map(|field| step::read_all(reading, &field, &defaults)).unwrap_or_default();
     let at_once = fields.whole(reading, "max_concurrent_steps", 1..=limits::STEPS as u64);
@@ -72,7 +72,7 @@ pub(super) fn read(
     let on_recovery = incident_actions::field(reading, &mut fields, "on_recovery");
     let outputs = fields.take("outputs").map(|field| outputs::read(reading, &field));
     order::all_known(reading, &known);
-    // Where they cannot be read, nobody is told that one of them is not there.
+    // If the topics cannot be read, references to them are not reported as unknown.
     let topics = topics.unwrap_or(Some(Vec::new()));
     if let Some(topics) = &topics {
         topics::check(reading, topics);
@@ -105,7 +105,7 @@ pub(super) fn read(
     })
 }
 
-/// The ids of the steps, whatever else is wrong with them.
+/// The ids of the steps, even of those with flaws.
 fn ids<'n>(steps: &Field<'n>) -> HashSet<&'n str> {
     let Kind::List(items) = &steps.node.kind else { return HashSet::new() };
     let id = |item: &'n Node| match &item.entry("id")?.value.kind {
@@ -115,7 +115,8 @@ fn ids<'n>(steps: &Field<'n>) -> HashSet<&'n str> {
     items.iter().filter_map(id).collect()
 }
 
-/// What the payload has to be. A schema with mistakes asks for nothing, so that they are told alone.
+/// The schema of the payload. A schema with mistakes accepts everything, so that only its own
+/// mistakes are reported.
 fn input(reading: &mut Reading<'_>, field: &Field<'_>) -> InputSchema {
     let written = json::payload(reading, field, limits::PAYLOAD_BYTES);
     let (schema, mistakes) = InputSchema::read(&written);
@@ -126,7 +127,7 @@ fn input(reading: &mut Reading<'_>, field: &Field<'_>) -> InputSchema {
     InputSchema::default()
 }
 
-/// The names of secrets that scripts may ask for.
+/// The names of secrets that scripts may read.
 fn secrets(reading: &mut Reading<'_>, field: &Field<'_>) -> Vec<String> {
     let mut secrets = Vec::new();
     for item in reading.list(field, limits::SECRETS).unwrap_or_default() {

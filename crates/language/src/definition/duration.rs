@@ -5,10 +5,10 @@ use jiff::{SignedDuration, Span, SpanRelativeTo};
 
 use super::limits;
 
-/// Longest ISO 8601 text that is read.
+/// The longest ISO 8601 text that is read.
 const LENGTH_LIMIT: usize = 64;
 
-/// The duration of a text or of the literal of a number; not negative, at most ten years.
+/// The duration of a text or of a number literal: not negative, at most ten years.
 pub(crate) fn parse(text: &str) -> Result<SignedDuration, Problem> {
     let written = text.trim();
     let found = if !written.is_empty() && written.bytes().all(|b| b.is_ascii_digit()) {
@@ -33,12 +33,13 @@ fn seconds(text: &str, digits: &str) -> Result<SignedDuration, Problem> {
         return Err(Problem::whole("duration", text, "a number with a leading zero")
             .suggest(format!("{}s", digits.trim_start_matches('0'))));
     }
-    // More digits than this are over the limit in any case.
+    // More digits than this exceed the limit in any case.
     let seconds = digits.parse::<i64>().ok().filter(|_| digits.len() <= 15);
     seconds.map(SignedDuration::from_secs).ok_or_else(|| too_long(text))
 }
 
-/// Weeks and days have a fixed length here, as in `1d`; months and years have none.
+/// Reads ISO 8601. Weeks and days have a fixed length here, as in `1d`; months and years have none
+/// and are refused.
 fn iso(text: &str, written: &str) -> Result<SignedDuration, Problem> {
     let bad = || {
         Problem::whole("duration", text, "not a duration")

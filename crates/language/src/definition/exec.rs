@@ -11,12 +11,12 @@ use super::reading::{Field, Reading};
 use super::templates::Place;
 use super::tree::{Kind, cut};
 
-/// The code of a failed attempt whose node may not run the command of the step.
+/// The code of a failed attempt whose node is not allowed to run the step's command.
 pub const EXEC_NOT_ALLOWED: &str = "exec_not_allowed";
 
 const SHELL: [&str; 2] = ["/bin/sh", "-c"];
-/// Variables in which programs look for other programs, for libraries, for options, or for files that they run first:
-/// whoever chooses their values chooses what runs.
+/// Variables in which programs look for other programs, libraries, options, or files to run first.
+/// Whoever chooses their values chooses what runs.
 const OPTION_VARIABLES: [&str; 39] = [
     "BASHOPTS",
     "BASH_ENV",
@@ -98,7 +98,7 @@ fn command_words(
             let words: Vec<&str> = text.split_whitespace().collect();
             reading.templates.fill(field.node);
             let flaw = Flaw::new("command", "a command is a list; a text needs a shell");
-            // A shell would read what is filled in as a part of the program.
+            // A shell would read the template's value as part of the program.
             let flaw = match text.contains("{{") {
                 true => flaw.suggest("a list, with each argument on its own: [echo, \"{{ … }}\"]"),
                 false => {
@@ -132,8 +132,8 @@ fn command_words(
     words.into_iter().collect()
 }
 
-/// Refuses a command in which a template would be read as a program, or choose one; nothing, if
-/// there is none.
+/// Refuses a command in which a template would be read as a program or would choose one. Returns
+/// `None` if there is no such template.
 fn check_injection(
     reading: &mut Reading<'_>,
     words: &[Field<'_>],
@@ -146,7 +146,7 @@ fn check_injection(
         Some(_) => Stdin::Literal,
     };
     let found = injection::find(&texts, read)?;
-    // The other words are not looked at, so nothing is said about their templates.
+    // The other words are not checked, so their templates are not reported either.
     words.iter().for_each(|word| reading.templates.fill(word.node));
     match found {
         Injection::Word(at) => refuse_injection(reading, &words[at]),
@@ -165,7 +165,8 @@ fn text_of<'n>(field: &Field<'n>) -> Option<&'n str> {
     }
 }
 
-/// What is filled in would be read as a part of the program: whoever may start a run could run any command.
+/// Refuses a template that would be read as part of a program: anyone who may start a run could run
+/// any command.
 fn refuse_injection(reading: &mut Reading<'_>, field: &Field<'_>) {
     reading.templates.fill(field.node);
     let message = "a template in a program, or in place of one or of its options, would let \
@@ -176,7 +177,8 @@ fn refuse_injection(reading: &mut Reading<'_>, field: &Field<'_>) {
     reading.refuse(field, flaw);
 }
 
-/// Without `stdin` a command reads the run's input, which whoever starts the run has written.
+/// Refuses a command that reads its program from standard input. Without `stdin` that is the run's
+/// input, which the caller of the run wrote.
 fn refuse_input(reading: &mut Reading<'_>, command: &Field<'_>) {
     let message = "this reads its program from stdin, which is the run's input if left out";
     let flaw = Flaw::new("injection", message)
@@ -185,7 +187,7 @@ fn refuse_input(reading: &mut Reading<'_>, command: &Field<'_>) {
     reading.refuse(command, flaw);
 }
 
-/// A text that is not empty and can be given to the system.
+/// A text that is not empty and can be passed to the system.
 fn plain(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<String> {
     let text = argument(reading, field)?;
     if text.trim().is_empty() {
@@ -195,7 +197,7 @@ fn plain(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<String> {
     Some(text)
 }
 
-/// A text that can be given to the system, where NUL ends a text.
+/// A text that can be passed to the system, where NUL ends a text.
 fn argument(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<String> {
     let text = reading.text(field)?;
     reading.check_template(field, text, Place::Performed)?;

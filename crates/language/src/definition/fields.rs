@@ -1,4 +1,5 @@
-//! The keys of one mapping: asked for one by one; what nobody asked for is unknown.
+//! The keys of one mapping. The reader asks for them one by one; a key that it never asked for is
+//! unknown.
 
 use std::ops::RangeInclusive;
 
@@ -19,7 +20,7 @@ pub(super) struct Fields<'n> {
 }
 
 impl<'n> Fields<'n> {
-    /// The keys of a field that has to be a mapping.
+    /// The keys of a field that must be a mapping.
     pub(super) fn of(reading: &mut Reading<'_>, field: &Field<'n>, remedy: &str) -> Option<Self> {
         let Kind::Map(entries) = &field.node.kind else {
             let message = format!("expected a mapping, found {}", field.node.describe());
@@ -39,14 +40,14 @@ impl<'n> Fields<'n> {
         Field { path: self.path.clone(), node: self.node }
     }
 
-    /// The value of a key that may be left out.
+    /// The value of an optional key.
     pub(super) fn take(&mut self, key: &'static str) -> Option<Field<'n>> {
         self.asked.push(key);
         let entry = self.entries.iter().find(|entry| entry.key == key)?;
         Some(Field { path: join(&self.path, key), node: &entry.value })
     }
 
-    /// The value of a key that has to be there.
+    /// The value of a required key.
     pub(super) fn require(&mut self, key: &'static str, remedy: &'static str) -> Option<Field<'n>> {
         let found = self.take(key);
         if found.is_none() {
@@ -55,17 +56,17 @@ impl<'n> Fields<'n> {
         found
     }
 
-    /// A text that may be left out.
+    /// An optional text.
     pub(super) fn text(&mut self, reading: &mut Reading<'_>, key: &'static str) -> Option<String> {
         self.take(key).and_then(|field| reading.text(&field).map(str::to_owned))
     }
 
-    /// `true` or `false`, which may be left out.
+    /// An optional `true` or `false`.
     pub(super) fn boolean(&mut self, reading: &mut Reading<'_>, key: &'static str) -> Option<bool> {
         self.take(key).and_then(|field| reading.boolean(&field))
     }
 
-    /// A whole number that may be left out.
+    /// An optional whole number.
     pub(super) fn whole(
         &mut self,
         reading: &mut Reading<'_>,
@@ -75,7 +76,7 @@ impl<'n> Fields<'n> {
         self.take(key).and_then(|field| reading.whole(&field, allowed))
     }
 
-    /// A duration that may be left out.
+    /// An optional duration.
     pub(super) fn duration(
         &mut self,
         reading: &mut Reading<'_>,
@@ -84,14 +85,13 @@ impl<'n> Fields<'n> {
         self.take(key).and_then(|field| reading.duration(&field))
     }
 
-    /// The entries that nobody asked for, for a reader with keys of its own. Reports what is
-    /// missing.
+    /// The entries that were not asked for, for a reader with its own keys. Reports missing keys.
     pub(super) fn rest(self, reading: &mut Reading<'_>) -> Vec<&'n Entry> {
         self.report_missing(reading, &[]);
         self.entries.iter().filter(|entry| !self.asked.contains(&entry.key.as_str())).collect()
     }
 
-    /// Reports keys that are unknown or missing.
+    /// Reports unknown and missing keys.
     pub(super) fn finish(self, reading: &mut Reading<'_>) {
         let mut meant = Vec::new();
         for entry in self.entries {
@@ -101,7 +101,7 @@ impl<'n> Fields<'n> {
             }
             let path = join(&self.path, key);
             if reading.is_full() {
-                // Only counted, and finding the nearest key would have a price.
+                // Further flaws are only counted, and finding the nearest key is costly.
                 reading.report(&path, entry.key_span, Flaw::new("unknown-key", ""));
                 continue;
             }
@@ -118,7 +118,7 @@ impl<'n> Fields<'n> {
         self.report_missing(reading, &meant);
     }
 
-    /// A key that was only misspelt is not reported as missing as well.
+    /// Reports missing keys, except those in `meant`, which were only misspelt.
     fn report_missing(&self, reading: &mut Reading<'_>, meant: &[&str]) {
         for (key, remedy) in self.missing.iter().filter(|(key, _)| !meant.contains(key)) {
             let flaw = Flaw::new("missing", format!("{key} is missing")).suggest(*remedy);

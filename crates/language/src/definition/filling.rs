@@ -1,4 +1,4 @@
-//! Templates of an action, filled in when an attempt begins.
+//! Fills in the templates of an action when an attempt begins.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,8 @@ use crate::expression::{ExpressionError, Scope, text, value};
 type Filled<T> = Result<T, ExpressionError>;
 
 impl Action {
-    /// What is to be done in fact. What decides by itself, in the engine, has been filled in there.
+    /// The action with its templates filled in. The engine itself fills in the actions that it
+    /// decides without an attempt.
     pub fn filled(&self, scope: &Scope) -> Filled<Action> {
         Ok(match self {
             Action::Http(http) => Action::Http(http_filled(http, scope)?),

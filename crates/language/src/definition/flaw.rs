@@ -1,32 +1,32 @@
-//! What is wrong with a definition, and where.
+//! Flaws: what is wrong with a definition, and where.
 
 use std::fmt;
 use std::ops::Range;
 
 use calendar::Problem;
 
-/// A mistake in a definition: the place, what is wrong, what is allowed there, what to write.
+/// A mistake in a definition: its position, what is wrong, what is allowed there, what to write.
 ///
 /// Its [`Display`](fmt::Display) form is that of a [`calendar::Problem`]: the message, the line, a
-/// caret, what is allowed, what to try. The place is told by the caller, who knows the file's name.
+/// caret, what is allowed, what to try. The caller, who knows the file's name, prints the position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flaw {
-    /// The way to the field, such as `steps[2].retry.delay`; empty for the text as a whole.
+    /// The path of the field, such as `steps[2].retry.delay`; empty for the text as a whole.
     pub path: String,
-    /// A stable word for programs: `unknown-key`, `missing`, `cycle`, …
+    /// A stable code for programs: `unknown-key`, `missing`, `cycle`, …
     pub code: &'static str,
     /// What is wrong, in one line without a full stop.
     pub message: String,
-    /// The line, counted from 1; 0 where the text is not at hand.
+    /// The line, counted from 1; 0 if the text is not available.
     pub line: u32,
-    /// The character in the line, counted from 1; 0 where the text is not at hand.
+    /// The character in the line, counted from 1; 0 if the text is not available.
     pub column: u32,
-    /// What may stand there.
+    /// What is allowed there.
     pub allowed: Option<String>,
     /// What to write instead.
     pub remedy: Option<String>,
-    /// The line, cut around the mistake if it is long, and the part that is wrong, in bytes. Of a script
-    /// whose line is not known for certain, the value.
+    /// The line, cut around the mistake if it is long, and the byte range of the wrong part. If the
+    /// line of a script is not known for certain, the value itself.
     pub excerpt: Option<(String, Range<usize>)>,
 }
 
@@ -56,7 +56,7 @@ impl Flaw {
         self
     }
 
-    /// With what is nearest to the written word, if anything is.
+    /// Adds the known word that is nearest to the written one, if there is one.
     #[must_use]
     pub(super) fn did_you_mean<'a>(
         self,
@@ -71,7 +71,7 @@ impl Flaw {
 }
 
 impl From<Problem> for Flaw {
-    /// Without the problem's own text: the definition's line is shown instead.
+    /// Drops the problem's own text: the definition's line is shown instead.
     fn from(problem: Problem) -> Flaw {
         Flaw {
             allowed: problem.allowed.map(String::from),

@@ -35,7 +35,7 @@ pub(super) fn read(
 fn list(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<serde_json::Value> {
     let good = match &field.node.kind {
         Kind::List(items) => items.len() <= limits::ITEMS,
-        // Anything around it would make a text of the list.
+        // Any text around the template would turn the list into a text.
         Kind::Text(text) => text.trim().starts_with("{{") && text.trim().ends_with("}}"),
         _ => false,
     };
@@ -46,7 +46,7 @@ fn list(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<serde_json::Valu
         .allow(format!("at most {} items", limits::ITEMS))
         .suggest("items: \"{{ input.rows }}\"");
     reading.report(&field.path, field.node.mark(), flaw);
-    // Its template is told once.
+    // Marks the template as read, so that it is not reported again.
     reading.filled_value(field, Place::Decided);
     None
 }

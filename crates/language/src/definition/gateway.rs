@@ -10,7 +10,7 @@ use super::tree::cut;
 
 const KINDS: [&str; 3] = ["exclusive", "parallel", "inclusive"];
 
-/// The gateway, and the steps it leads to with their places.
+/// Reads the gateway, and the steps that it leads to with their positions.
 pub(super) fn read<'n>(
     reading: &mut Reading<'_>,
     fields: &mut Fields<'n>,

@@ -1,4 +1,4 @@
-//! What follows what: the steps of a definition by their places, for whoever decides about a run.
+//! The dependencies between the steps of a definition, by index, for deciding runs.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -7,7 +7,7 @@ use super::action::Action;
 use super::mentions;
 use super::model::{Definition, OnError, Output, Step};
 
-/// How the steps of a definition hang together. Steps are named by their place in
+/// The dependencies between the steps of a definition. Steps are identified by their index in
 /// [`Definition::steps`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Graph {
@@ -23,51 +23,52 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// The place of a step.
+    /// The index of a step.
     pub fn index(&self, id: &str) -> Option<u32> {
         self.places.get(id).copied()
     }
 
-    /// The steps that have to end before this one begins, in ascending order: those of its
+    /// The steps that must end before this one begins, in ascending order: those in its
     /// `depends_on`, and the gateways with a route to it.
     pub fn dependencies(&self, step: u32) -> &[u32] {
         row(&self.dependencies, step)
     }
 
-    /// The steps that wait for this one, in ascending order: a gateway's are the targets of its
-    /// routes as well.
+    /// The steps that wait for this one, in ascending order. For a gateway, these include the
+    /// targets of its routes.
     pub fn dependents(&self, step: u32) -> &[u32] {
         row(&self.dependents, step)
     }
 
-    /// Whether it begins only by a jump: an `on_error` names it, and it depends on nothing; unless
-    /// whoever jumps depends on it, for then the run goes back.
+    /// Whether the step begins only by a jump: an `on_error` names it, and it depends on nothing.
+    /// It does not count if the jumping step depends on it, since the run then goes back to it.
     pub fn is_handler(&self, step: u32) -> bool {
         self.handlers.get(step as usize).copied().unwrap_or(false)
     }
 
-    /// The steps that its condition and the texts of its action name, in ascending order: what has to
-    /// be known before it begins. Of a script all that may have run before it.
+    /// The steps that its condition and the texts of its action mention, in ascending order: their
+    /// results must be known before it begins. For a script, all steps that may have run before it.
     pub fn references(&self, step: u32) -> &[u32] {
         row(&self.references, step)
     }
 
-    /// The steps that the texts of its compensation name, in ascending order; it may be one itself.
+    /// The steps that the texts of its compensation mention, in ascending order. The step itself
+    /// may be one of them.
     pub fn compensation_references(&self, step: u32) -> &[u32] {
         row(&self.undo_references, step)
     }
 
-    /// The steps that the definition's outputs name, in ascending order.
+    /// The steps that the definition's outputs mention, in ascending order.
     pub fn output_references(&self) -> &[u32] {
         &self.output_references
     }
 
-    /// Whether texts of its action have to be filled in, or it is a script, which looks by itself.
+    /// Whether its action contains templates, or is a script, which reads results itself.
     pub fn has_templates(&self, step: u32) -> bool {
         self.has_templates.get(step as usize).copied().unwrap_or(false)
     }
 
-    /// Whether texts of what undoes it have to be filled in, or that is a script.
+    /// Whether its compensation contains templates, or is a script.
     pub fn has_compensation_templates(&self, step: u32) -> bool {
         self.has_undo_templates.get(step as usize).copied().unwrap_or(false)
     }
@@ -101,7 +102,7 @@ impl Graph {
         for (_, target) in &jumps {
             handlers[*target as usize] = row(&dependencies, *target).is_empty();
         }
-        // One that the run goes back to has begun before.
+        // A step that the run goes back to has begun before.
         for &(from, target) in &jumps {
             if handlers[target as usize] && leads_to(&dependents, target, from) {
                 handlers[target as usize] = false;
@@ -114,7 +115,7 @@ impl Graph {
             found.dedup();
             found
         };
-        // Whoever jumps to a step comes before it as well.
+        // A step that jumps to another one comes before it as well.
         let mut before = dependencies.clone();
         jumps.iter().for_each(|(from, target)| before[*target as usize].push(*from));
         let seen = |at: u32, script: bool| if script { earlier(&before, at) } else { Vec::new() };
@@ -148,7 +149,7 @@ impl Graph {
     }
 }
 
-/// What a step does, and what finds out whether it was done.
+/// The action of a step and its reconciliation.
 fn does(step: &Step) -> impl Iterator<Item = &Action> {
     [&step.action].into_iter().chain(step.reconcile.as_deref())
 }
@@ -157,7 +158,7 @@ fn undoes(step: &Step) -> Option<&Action> {
     step.compensation.as_ref().map(|undoing| &undoing.action)
 }
 
-/// The steps that come before a step, directly or not.
+/// The steps that come before a step, directly or indirectly.
 fn earlier(before: &[Vec<u32>], step: u32) -> Vec<u32> {
     let mut seen = vec![false; before.len()];
     let mut open = vec![step];
@@ -177,7 +178,7 @@ fn row(rows: &[Vec<u32>], step: u32) -> &[u32] {
     rows.get(step as usize).map_or(&[], Vec::as_slice)
 }
 
-/// Whether `to` waits for `from`, directly or not.
+/// Whether `to` waits for `from`, directly or indirectly.
 fn leads_to(dependents: &[Vec<u32>], from: u32, to: u32) -> bool {
     let mut seen = vec![false; dependents.len()];
     let mut open = vec![from];
@@ -194,7 +195,7 @@ fn leads_to(dependents: &[Vec<u32>], from: u32, to: u32) -> bool {
     false
 }
 
-/// The ids of the steps that a gateway leads to; of nothing else any.
+/// The ids of the steps that a gateway leads to; none for other actions.
 pub(super) fn targets(action: &Action) -> impl Iterator<Item = &str> {
     let gateway = match action {
         Action::Gateway(gateway) => Some(gateway),
@@ -206,8 +207,8 @@ pub(super) fn targets(action: &Action) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What is worked out from a definition once, when it is first asked for. It says nothing that the
-/// definition does not say: it is not stored, and equal to any other.
+/// Values derived from a definition once, when they are first needed. They add nothing to the
+/// definition, so they are not stored and compare as equal.
 #[derive(Clone, Debug, Default)]
 pub struct Kept {
     graph: OnceLock<Arc<Graph>>,
@@ -221,7 +222,7 @@ impl PartialEq for Kept {
 }
 
 impl Definition {
-    /// How its steps hang together; worked out once.
+    /// The dependencies between its steps; computed once.
     pub fn graph(&self) -> &Graph {
         self.kept.graph.get_or_init(|| Arc::new(Graph::of(&self.steps, &self.outputs)))
     }

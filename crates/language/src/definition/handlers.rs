@@ -1,4 +1,4 @@
-//! Producers and consumers, checked, and the process that each of their runs goes through.
+//! Checked producers and consumers, and the process that each of their runs goes through.
 
 use std::sync::Arc;
 
@@ -10,27 +10,27 @@ use super::action::Action;
 use super::limits::HANDLER_RETRIES;
 use super::model::{Definition, OnError, Step, StepRetry, with_defaults};
 
-/// One attempt at a phase may take so long.
+/// The default timeout of one attempt at a phase.
 const PHASE_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
 
 /// The phase of a producer.
 pub const PRODUCE: &str = "handler";
-/// The phase that reads, and reserves events.
+/// The phase that reads and reserves events.
 pub const PREPARE: &str = "prepare";
-/// The phase that says which mutation is to be performed.
+/// The phase that returns the mutation to perform.
 pub const MUTATE: &str = "mutate";
 /// The mutation itself.
 pub const MUTATION: &str = "mutation";
 /// The phase that ends a consumer's run.
 pub const NEXT: &str = "next";
 
-/// What a handler is.
+/// Whether a handler is a producer or a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HandlerKind {
-    /// It asks the world, and publishes.
+    /// Queries the outside world and publishes events.
     Producer,
-    /// It works on events.
+    /// Works on events.
     Consumer,
 }
 
@@ -38,7 +38,7 @@ impl HandlerKind {
     /// Every kind, in the order of their stored numbers.
     pub const ALL: [HandlerKind; 2] = [HandlerKind::Producer, HandlerKind::Consumer];
 
-    /// As it is shown.
+    /// The name in the API and on pages.
     pub fn name(self) -> &'static str {
         match self {
             HandlerKind::Producer => "producer",
@@ -47,59 +47,57 @@ impl HandlerKind {
     }
 }
 
-/// A topic that a definition names.
+/// A topic that a definition declares.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopicDeclaration {
-    /// Its name.
     pub name: String,
-    /// Whether it is everyone's: the same for all workflows that name it so.
+    /// Whether it is shared: the same topic for all workflows that declare it with this name.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared: bool,
-    /// Whether others work on its events.
+    /// Whether other workflows or programs work on its events.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub external: bool,
-    /// An event that was given back so often is skipped.
+    /// An event that was returned this often is skipped.
     pub max_attempts: u32,
 }
 
-/// What asks the world, and publishes what it learns.
+/// A producer: it queries the outside world and publishes what it learns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Producer {
-    /// Unique among the handlers of its workflow.
+    /// The name, unique among the handlers of its workflow.
     pub name: String,
-    /// Its rule and its options, as they are written.
+    /// The rule and options of its schedule, as written.
     pub schedule: Map<String, Value>,
     /// The topics that it may publish to.
     pub publishes: Vec<String>,
-    /// What it does.
     pub handler: Action,
-    /// How long one attempt may take; 5 minutes if left out.
+    /// The timeout of one attempt; 5 minutes if omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<SignedDuration>,
 }
 
-/// What works on events.
+/// A consumer: it works on events.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Consumer {
-    /// Unique among the handlers of its workflow.
+    /// The name, unique among the handlers of its workflow.
     pub name: String,
     /// The topics whose events it works on.
     pub subscribe: Vec<String>,
-    /// The topics that it may publish to; all that the definition declares, if empty.
+    /// The topics that it may publish to; if empty, all that the definition declares.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub publishes: Vec<String>,
-    /// What reads, and reserves events.
+    /// Reads and reserves events.
     pub prepare: Action,
-    /// What says which mutation is to be performed, if it is a script; else the mutation itself.
+    /// A script that returns the mutation to perform, or the mutation itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutate: Option<Action>,
-    /// What finds out whether a mutation has happened of which that is not known.
+    /// Finds out whether a mutation has happened whose result is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reconcile: Option<Action>,
-    /// What ends a run, and says what to keep.
+    /// Ends a run, and returns the state to keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Action>,
-    /// How long one attempt at a phase may take; 5 minutes if left out.
+    /// The timeout of one attempt at a phase; 5 minutes if omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<SignedDuration>,
 }
@@ -107,14 +105,12 @@ pub struct Consumer {
 /// A producer or consumer.
 #[derive(Clone, Copy, Debug)]
 pub enum Handled<'a> {
-    /// A producer.
     Producer(&'a Producer),
-    /// A consumer.
     Consumer(&'a Consumer),
 }
 
 impl Handled<'_> {
-    /// Its name.
+    /// The name of the handler.
     pub fn name(&self) -> &str {
         match self {
             Handled::Producer(producer) => &producer.name,
@@ -122,7 +118,7 @@ impl Handled<'_> {
         }
     }
 
-    /// What it is.
+    /// Whether it is a producer or a consumer.
     pub fn kind(&self) -> HandlerKind {
         match self {
             Handled::Producer(_) => HandlerKind::Producer,
@@ -132,7 +128,7 @@ impl Handled<'_> {
 }
 
 impl Producer {
-    /// The name of the trigger that its schedule is made by. No trigger that people write can have it.
+    /// The id of the trigger that declares its schedule. No trigger that people write can have it.
     pub fn trigger(&self) -> String {
         format!("producers.{}", self.name)
     }
@@ -142,7 +138,7 @@ impl Producer {
     }
 }
 
-/// The producer whose schedule a trigger of this name is.
+/// The producer whose schedule a trigger with this id declares.
 pub fn producer_of_trigger(trigger: &str) -> Option<&str> {
     trigger.strip_prefix("producers.")
 }
@@ -180,7 +176,8 @@ impl Consumer {
     }
 }
 
-/// A phase is tried once: what becomes of a failure is for the handler to say. One whose node is gone is begun again.
+/// A phase is attempted once, since its handler decides what happens after a failure. A phase whose
+/// node is dead is repeated.
 fn phase(id: &str, after: &[&str], action: Action, timeout: Option<SignedDuration>) -> Step {
     Step {
         id: id.to_owned(),
@@ -210,12 +207,12 @@ impl Definition {
         !self.producers.is_empty() || !self.consumers.is_empty()
     }
 
-    /// Whether it has anything to do with topics.
+    /// Whether it has handlers or declares topics.
     pub fn hears(&self) -> bool {
         self.has_handlers() || !self.topics.is_empty()
     }
 
-    /// What a run goes through: its steps, or the phases of the handler that it is a run of.
+    /// The definition that a run executes: the steps, or the phases of the run's handler.
     pub fn of_run<'a>(
         self: &'a Arc<Definition>,
         handler: Option<&str>,
@@ -241,13 +238,13 @@ impl Definition {
         self.topics.iter().find(|topic| topic.name == name)
     }
 
-    /// The process that the runs of a handler go through: a step for each phase. Worked out once.
+    /// The process of a handler's runs, with a step for each phase. It is computed once.
     pub fn handler(&self, name: &str) -> Option<&Arc<Definition>> {
         let place = self.handled().position(|handled| handled.name() == name)?;
         self.processes().get(place)
     }
 
-    /// The processes of all handlers.
+    /// The processes of all handlers, in the order of [`Definition::handled`].
     pub fn processes(&self) -> &[Arc<Definition>] {
         self.kept
             .handlers
@@ -271,7 +268,8 @@ impl Definition {
         }
     }
 
-    /// What a producer's schedule is made from: as written, with what producers do if nothing else is said.
+    /// The declaration of a producer's schedule: the fields as written, with the defaults for
+    /// producers.
     pub fn producer_declaration(&self, producer: &Producer) -> Map<String, Value> {
         let defaults = [("timezone", &self.timezone), ("calendar", &self.calendar)];
         let mut declaration = with_defaults(producer.schedule.clone(), defaults);

@@ -16,7 +16,8 @@ use super::tree::{Kind, cut};
 
 const METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
 
-/// Headers that belong to the connection: whoever sends the request sets them. No step, script or mutation does.
+/// Headers that belong to the connection. The sender of the request sets them; no step, script or
+/// mutation may.
 pub const CONNECTION_HEADERS: [&str; 12] = [
     "host",
     "content-length",
@@ -60,7 +61,7 @@ pub(super) fn read(reading: &mut Reading<'_>, fields: &mut Fields<'_>) -> Option
     })
 }
 
-/// Nothing after `body:` could mean no body, an empty one, or the JSON value `null`.
+/// Refuses an empty `body:`, which could mean no body, an empty one, or the JSON value `null`.
 fn body_value(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<Value> {
     if matches!(field.node.kind, Kind::Null) {
         let flaw = Flaw::new("type", "expected a body, found nothing")
@@ -94,10 +95,10 @@ pub(super) fn address(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<St
     }
 }
 
-/// Whether a request can be sent to this URL.
+/// Checks that a request can be sent to this URL.
 pub(super) fn check_address(written: &str) -> Result<(), Box<Problem>> {
     let why = match Url::parse(written) {
-        // The parser would leave these out without a word.
+        // The URL parser would silently drop these.
         _ if written.chars().any(|c| c.is_control() || c.is_whitespace()) => {
             "a URL has no spaces and no control characters".to_owned()
         }
@@ -121,7 +122,7 @@ pub(super) fn check_address(written: &str) -> Result<(), Box<Problem>> {
     Err(Box::new(problem.suggest(remedy.unwrap_or_else(|| "https://example.com/".into()))))
 }
 
-/// A URL with templates: what it leads to is checked when it is filled in, how it begins is known.
+/// Reads a URL with templates. Its target is checked when it is filled in, its beginning now.
 pub(super) fn address_template(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<String> {
     let written = reading.template(field, Place::Performed)?;
     let begins = ["http://", "https://", "{{"].iter().any(|begin| written.starts_with(begin));
@@ -135,7 +136,8 @@ pub(super) fn address_template(reading: &mut Reading<'_>, field: &Field<'_>) -> 
     None
 }
 
-/// `http:example.com` is a URL to the parser, and a slip to everyone else.
+/// Whether `//` follows the scheme. The parser accepts `http:example.com`, which is almost always a
+/// typo.
 fn has_authority(written: &str) -> bool {
     let rest = written.split_once(':').map_or("", |(_, rest)| rest);
     rest.starts_with("//") && !rest.starts_with("///")
@@ -170,7 +172,7 @@ fn headers(reading: &mut Reading<'_>, field: &Field<'_>) -> BTreeMap<String, Str
     headers
 }
 
-/// RFC 9110, 5.6.2.
+/// Whether this is a token of RFC 9110, section 5.6.2.
 fn is_token(name: &str) -> bool {
     let tchar = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     !name.is_empty() && name.len() <= 256 && name.bytes().all(tchar)

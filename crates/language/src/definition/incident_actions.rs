@@ -1,5 +1,6 @@
-//! `on_failure` and `on_recovery`: who is told and what is started when work fails, and when it succeeds again.
-//! Read from JSON, because a workflow, a trigger, a schedule of the API and a node all write it alike.
+//! `on_failure` and `on_recovery`: who is notified and what is started when work fails, and when it
+//! succeeds again. They are read from JSON, because workflows, triggers, schedules of the API and
+//! nodes all use the same form.
 
 use calendar::{Mistake, Problem};
 use serde::{Deserialize, Serialize};
@@ -10,10 +11,10 @@ use super::fields::Fields;
 use super::reading::Reading;
 use super::{http, json, limits, names, notification, shape};
 
-/// One thing that happens when an incident begins or ends.
+/// One action when an incident begins or ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IncidentAction {
-    /// Who is told.
+    /// Who is notified.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notify: Vec<Channel>,
     /// The workflow that is started, with the run that failed or succeeded as its input.
@@ -26,7 +27,7 @@ const CHANNELS: [&str; 3] = ["email", "webhook", "slack"];
 const ACTION: &str = "[{ notify: { email: ops@example.com } }]";
 const CHANNEL: &str = "{ email: ops@example.com }";
 
-/// The actions under a key of a definition. Flaws are kept in `reading`.
+/// Reads the actions under a key of a definition. Flaws are kept in `reading`.
 pub(super) fn field(
     reading: &mut Reading<'_>,
     fields: &mut Fields<'_>,
@@ -45,7 +46,8 @@ pub(super) fn field(
     }
 }
 
-/// A list of actions, or one; or everything that is wrong with them. An empty list means that nothing happens.
+/// Reads a list of actions or a single one, or returns all mistakes. An empty list means that
+/// nothing happens.
 pub(crate) fn read(value: &Value) -> Result<Vec<IncidentAction>, Vec<Mistake>> {
     let items = one_or_many(value);
     if items.len() > limits::DEADLINE_ACTIONS {
@@ -133,7 +135,8 @@ fn of_kind(kind: &str, to: &str) -> Result<Channel, Box<Problem>> {
 }
 
 impl Channel {
-    /// Reads `email:ops@example.com`, `webhook:https://…` or `slack:https://…`, as options of commands have them.
+    /// Reads `email:ops@example.com`, `webhook:https://…` or `slack:https://…`, as in command-line
+    /// options.
     pub fn parse(text: &str) -> Result<Channel, Box<Problem>> {
         match text.split_once(':') {
             Some((kind, to)) if CHANNELS.contains(&kind) => of_kind(kind, to),
@@ -145,7 +148,7 @@ impl Channel {
         }
     }
 
-    /// The key that it is written with.
+    /// The key with which it is written.
     pub fn kind(&self) -> &'static str {
         match self {
             Channel::Email(_) => "email",
@@ -154,7 +157,7 @@ impl Channel {
         }
     }
 
-    /// Where it leads, without what may be a secret: an address, or the host of a URL.
+    /// The recipient without anything secret: an email address, or the host of a URL.
     pub fn shown(&self) -> String {
         match self {
             Channel::Email(address) => format!("email {address}"),
@@ -171,7 +174,7 @@ pub fn host_of(url: &str) -> Option<String> {
 }
 
 impl IncidentAction {
-    /// Reads a channel, or `start:WORKFLOW`, as options of commands have them.
+    /// Reads a channel, or `start:WORKFLOW`, as in command-line options.
     pub fn parse(text: &str) -> Result<IncidentAction, Box<Problem>> {
         match text.strip_prefix("start:") {
             Some(name) => {
@@ -191,7 +194,7 @@ impl IncidentAction {
     }
 }
 
-/// The items of a list with their places, or the one thing that would be the only item.
+/// The items of a list with their paths, or a single value as the only item.
 fn one_or_many(value: &Value) -> Vec<(String, &Value)> {
     match value {
         Value::Array(items) => {
@@ -218,7 +221,7 @@ fn too_many(count: usize, most: usize) -> Mistake {
     Mistake::new("", problem.allow(format!("at most {most}")))
 }
 
-/// The mistake, found under this key or at this place of a list.
+/// The mistake with `above`, a key or a list index, in front of its path.
 fn below(mistake: Mistake, above: &str) -> Mistake {
     let path = match (above, &*mistake.path) {
         ("", path) => path.to_owned(),

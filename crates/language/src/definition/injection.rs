@@ -1,8 +1,8 @@
-//! Templates that would become a part of a program.
+//! Finds templates that would become part of a program.
 //!
-//! The rule: what a template is filled with is never read as a program by a shell or another
-//! interpreter, and never chooses the program or its options. It may be an argument behind a
-//! literal program. Where it is not clear that a word is one, a template in it is refused.
+//! The rule: the value of a template is never read as a program by a shell or another interpreter,
+//! and never chooses the program or its options. It may be an argument after a literal program.
+//! Where it is not clear that a word is such an argument, a template in it is refused.
 
 use super::interpreters::{Interpreter, Meaning, Shape, interpreter, is_launcher, program_name};
 
@@ -11,10 +11,10 @@ const STDIN_FILES: [&str; 4] = ["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0
 /// Options of `env` with a value in the next word.
 const ENV_VALUED: [&str; 4] = ["-u", "-C", "--unset", "--chdir"];
 
-/// What a command reads.
+/// What a command reads from standard input.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stdin {
-    /// What whoever starts the run has given.
+    /// The run's input, which the caller of the run supplied.
     Input,
     Literal,
     Template,
@@ -23,25 +23,25 @@ pub(super) enum Stdin {
 /// Where a template would become a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Injection {
-    /// In this word of the command.
+    /// In the command's word with this index.
     Word(usize),
     Stdin,
 }
 
-/// A word, and which of the command's words it comes from.
+/// A word, and the index of the command's word that it comes from.
 #[derive(Clone, Copy)]
 struct Word<'t> {
     text: &'t str,
     at: usize,
 }
 
-/// What comes of the words of an interpreter.
+/// The result of checking the words of an interpreter.
 enum Judged {
     /// No template is read as a program.
     Harmless { reads_stdin: bool },
-    /// A template in a text that an option or a place says is a program.
+    /// A template is in a text that is a program because of an option or its position.
     InText(usize),
-    /// A template in place of an option or of a file with a program.
+    /// A template stands for an option or for a file with a program.
     InChoice(usize),
 }
 
@@ -72,7 +72,8 @@ pub(super) fn find(words: &[&str], stdin: Stdin) -> Option<Injection> {
             Judged::Harmless { reads_stdin } => reads_stdin && is_certain,
             Judged::InText(_) | Judged::InChoice(_) => false,
         };
-        // Somebody's `bash` may be an argument that starts nothing, as in `apt-get install bash`.
+        // A word such as `bash` may be an argument that starts nothing, as in `apt-get install
+        // bash`.
         let is_input = stdin == Stdin::Input && is_started;
         let is_open = stdin == Stdin::Template || is_input;
         if is_open && (reads_stdin || is_filled_by_xargs(&words[..at])) {
@@ -82,8 +83,8 @@ pub(super) fn find(words: &[&str], stdin: Stdin) -> Option<Injection> {
     None
 }
 
-/// The interpreter that the command starts: its first word, or one behind a launcher, or else a
-/// shell anywhere, as in `docker exec box sh`.
+/// The index of the interpreter that the command starts: the first word, one behind a launcher, or
+/// else a shell anywhere, as in `docker exec box sh`.
 fn lead(words: &[Word<'_>]) -> Option<usize> {
     let kinds = || words.iter().map(|word| interpreter(word.text)).enumerate();
     let is_shell = |kind: &Interpreter| kind.shape == Shape::Shell;
@@ -99,20 +100,20 @@ fn lead(words: &[Word<'_>]) -> Option<usize> {
     }
 }
 
-/// Whether a name is hardly ever an ordinary argument. `script`, `watch` and `at` are words of many
-/// commands.
+/// Whether a name is hardly ever an ordinary argument. `script`, `watch` and `at` are ordinary
+/// arguments of many commands.
 fn is_telling(kind: &Interpreter) -> bool {
     !matches!(kind.shape, Shape::Runner { .. } | Shape::Joined { .. } | Shape::Commands)
 }
 
-/// Whether an option says which text is a program, so that its name is not mistaken for an
-/// argument.
+/// Whether an option marks the text of a program, so that the interpreter's name is not mistaken
+/// for an argument.
 fn has_text_option(kind: &Interpreter) -> bool {
     matches!(kind.shape, Shape::Shell | Shape::Inline | Shape::InlineLast)
 }
 
-/// `xargs` makes arguments of what it reads: options, if there is no program before them, and with
-/// `-I` programs.
+/// Whether `xargs` fills the command from standard input. It turns its input into arguments:
+/// options if no program comes before them, and programs with `-I`.
 fn is_filled_by_xargs(before: &[Word<'_>]) -> bool {
     let mut rest = before.iter().skip_while(|word| program_name(word.text) != "xargs");
     let is_replacing = |word: &Word<'_>| {
@@ -123,7 +124,7 @@ fn is_filled_by_xargs(before: &[Word<'_>]) -> bool {
     rest.any(is_replacing)
 }
 
-/// Whether there is nothing but launchers and their options before this word.
+/// Whether only launchers and their options come before this word.
 fn is_started(words: &[Word<'_>], at: usize) -> bool {
     let is_own = |word: &Word<'_>| is_launcher(word.text) || !may_be_command(word.text);
     words[..at].iter().all(is_own)
@@ -201,7 +202,7 @@ fn split_for_env<'t>(words: &[&'t str]) -> Vec<Word<'t>> {
     split
 }
 
-/// Judges the words behind the name of an interpreter.
+/// Checks the words behind the name of an interpreter.
 fn judge(kind: &Interpreter, words: &[Word<'_>]) -> Judged {
     if let [only] = words {
         let is_short = kind.shape != Shape::Shell && ["-v", "-V", "-h"].contains(&only.text);
@@ -225,7 +226,7 @@ fn judge(kind: &Interpreter, words: &[Word<'_>]) -> Judged {
     }
 }
 
-/// Everything is a program, but what is behind `-File script.ps1`.
+/// Treats all words as a program, except those behind `-File script.ps1`.
 fn power_shell(words: &[Word<'_>]) -> Judged {
     for (at, word) in words.iter().enumerate() {
         if is_template(word.text) {
@@ -243,19 +244,20 @@ fn power_shell(words: &[Word<'_>]) -> Judged {
     Judged::Harmless { reads_stdin: is_stdin }
 }
 
-/// A walk over the words of an interpreter, to where its arguments begin.
+/// A walk over the words of an interpreter, up to where its arguments begin.
 struct Walk<'w, 't> {
     kind: &'w Interpreter,
     words: &'w [Word<'t>],
-    /// The word to look at next.
+    /// The index of the next word.
     at: usize,
-    /// Whether a word has said what the program is, or, of a shell, that the first operand is one.
+    /// Whether a word has given the program, or, for a shell, has said that the first operand is
+    /// one.
     has_program: bool,
     /// Whether no more options follow.
     is_over: bool,
-    /// Whether a word has said that the program comes from standard input.
+    /// Whether a word says that the program comes from standard input.
     is_stdin: bool,
-    /// How many operands there were.
+    /// The number of operands so far.
     operands: usize,
 }
 
@@ -287,7 +289,7 @@ impl<'t> Walk<'_, 't> {
     }
 
     fn option(&mut self, word: Word<'t>) -> Option<Judged> {
-        // Of a template, only what stands before it is known.
+        // Only the text before a template is known.
         let known = word.text.split("{{").next().unwrap_or_default();
         let meaning = self.kind.meaning(known);
         if is_template(word.text) {
@@ -319,14 +321,14 @@ impl<'t> Walk<'_, 't> {
         }
     }
 
-    /// Passes over values of options.
+    /// Skips the values of options.
     fn values(&mut self, count: usize) -> Option<Judged> {
         let values = self.words.iter().skip(self.at).take(count);
         self.at += count;
         values.into_iter().find(|word| is_template(word.text)).map(|word| Judged::InChoice(word.at))
     }
 
-    /// Passes over the text of a program that an option has.
+    /// Skips the program text of an option.
     fn text(&mut self, is_attached: bool) -> Option<Judged> {
         self.has_program = true;
         if !is_attached {
@@ -384,7 +386,7 @@ impl<'t> Walk<'_, 't> {
         }
     }
 
-    /// A file with a program. `deno eval` and `bun eval` have a text instead.
+    /// Checks a file with a program. `deno eval` and `bun eval` take a text instead.
     fn file(&self, word: Word<'t>) -> Judged {
         if is_template(word.text) {
             return Judged::InChoice(word.at);

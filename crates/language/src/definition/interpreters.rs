@@ -1,27 +1,28 @@
 //! Programs that read a text as a program, and how their words say which text that is.
 //!
-//! Only interpreters of programs are here. What reads queries, such as `psql -c`, is not: it starts
-//! nothing on the host, and has parameters of its own.
+//! Only interpreters of programs are listed. Programs that read queries, such as `psql -c`, are
+//! not: they start nothing on the host, and have their own parameters.
 
 /// How an interpreter is told what to run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// The text option says that the first operand is the program; without it, that is a file.
+    /// The text option says that the first operand is the program; without it, the operand is a
+    /// file.
     Shell,
     /// The text option has the program as its value; without it, the first operand is a file.
     Inline,
-    /// As `Inline`, and everything behind the value is an argument.
+    /// Like `Inline`, and everything behind the value is an argument.
     InlineLast,
     /// The first operand is the program, unless an option has it or names its file.
     Operand,
-    /// As `Operand`, with options also behind operands.
+    /// Like `Operand`, with options also behind operands.
     OperandMixed,
-    /// The text option has a program for a shell. So many literal operands end the options; if any
-    /// number may come, the shell reads standard input where there is no text.
+    /// The text option has a program for a shell. This many literal operands end the options. If
+    /// any number is allowed, the shell reads standard input where there is no text.
     Runner { operands: usize },
-    /// All operands behind the first so many are put together to a program for a shell.
+    /// All operands after the first `before` are joined to a program for a shell.
     Joined { before: usize },
-    /// Standard input has programs for a shell, whatever the words say.
+    /// Standard input contains programs for a shell, whatever the words say.
     Commands,
     /// PowerShell: all words are a program, unless one of them names its file.
     PowerShell,
@@ -144,7 +145,7 @@ const INTERPRETERS: [Interpreter; 24] = [
         data: "v",
         ..PLAIN
     },
-    // GNU sed has commands that start others.
+    // GNU sed has commands that start other programs.
     Interpreter {
         names: &["sed", "gsed"],
         shape: Shape::OperandMixed,
@@ -189,7 +190,7 @@ const INTERPRETERS: [Interpreter; 24] = [
     Interpreter { names: &["at", "batch", "parallel"], shape: Shape::Commands, ..PLAIN },
 ];
 
-/// Programs that start the command behind their own words.
+/// Programs that start the command that follows their own words.
 const LAUNCHERS: [&str; 32] = [
     "env",
     "nice",
@@ -225,7 +226,7 @@ const LAUNCHERS: [&str; 32] = [
     "numactl",
 ];
 
-/// What a word calls a program: without folders, version and `.exe`.
+/// The program that a word names, without folders, version and `.exe`.
 pub(super) fn program_name(word: &str) -> String {
     let name = word.rsplit(['/', '\\']).next().unwrap_or_default().to_ascii_lowercase();
     let name = name.strip_suffix(".exe").unwrap_or(&name);
@@ -241,11 +242,11 @@ pub(super) fn is_launcher(word: &str) -> bool {
     LAUNCHERS.contains(&program_name(word).as_str())
 }
 
-/// What an option says of the words behind it.
+/// What an option says about the words behind it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
     Flag,
-    /// So many values follow.
+    /// This many values follow.
     Values(usize),
     /// A shell's options: whether the first operand is a program, whether the program comes from
     /// standard input, and how many values follow.
@@ -274,7 +275,7 @@ impl Interpreter {
         is_dashed || (self.shape == Shape::Shell && word.starts_with('+'))
     }
 
-    /// Reads an option. One that is not known is taken for a flag.
+    /// Reads an option. An unknown one is taken for a flag.
     pub(super) fn meaning(&self, option: &str) -> Meaning {
         if option.starts_with("--") {
             let (name, is_attached) = match option.split_once('=') {
@@ -292,7 +293,8 @@ impl Interpreter {
         if self.shape == Shape::Shell { self.shell_options(option) } else { self.short(option) }
     }
 
-    /// Letters may stand together, as in `-eo`; each `o` has a value in the words behind.
+    /// Reads short options of a shell. Letters may be combined, as in `-eo`; each `o` has a value
+    /// in a following word.
     fn shell_options(&self, option: &str) -> Meaning {
         let is_on = option.starts_with('-');
         Meaning::ShellOptions {
@@ -302,7 +304,8 @@ impl Interpreter {
         }
     }
 
-    /// The first letter with a value has the rest of the word, or the next word.
+    /// Reads a short option. The first letter that takes a value takes the rest of the word, or the
+    /// next word.
     fn short(&self, option: &str) -> Meaning {
         for (at, letter) in option.char_indices().skip(1) {
             let is_attached = at + letter.len_utf8() < option.len();

@@ -1,4 +1,4 @@
-//! Values that are passed on as they are: payloads, bodies, declarations.
+//! Values that are passed on unchanged: payloads, bodies, declarations.
 
 use serde_json::{Map, Value};
 
@@ -42,7 +42,7 @@ pub(super) fn value(reading: &mut Reading<'_>, field: &Field<'_>) -> Value {
     }
 }
 
-/// A payload: a value whose size has a limit.
+/// A payload: a value of limited size.
 pub(super) fn payload(reading: &mut Reading<'_>, field: &Field<'_>, most: usize) -> Value {
     let value = value(reading, field);
     let bytes = value.to_string().len();

@@ -1,13 +1,14 @@
-//! Where in a script the parts of its description stand, as far as they are written out as literals of objects and
-//! lists. What is computed has no place here.
+//! Finds the positions of a script's description in its text, where it is written as literals of
+//! objects and lists. Computed values have no position.
 //!
-//! This reads no JavaScript: it follows brackets, strings and comments from `workflow(` on. A text that it does not
-//! understand has fewer places, never wrong values: these come from evaluating the script.
+//! This is no JavaScript parser: it follows brackets, strings and comments from `workflow(` on. If
+//! it does not understand a text, it finds fewer positions, but never wrong values: those come from
+//! evaluating the script.
 
 use super::limits;
 use super::source::Span;
 
-/// A part that is written out.
+/// A value that is written as a literal.
 pub(super) struct Literal {
     pub(super) span: Span,
     parts: Parts,
@@ -20,10 +21,10 @@ enum Parts {
 }
 
 impl Literal {
-    /// A field, with the place of its key.
+    /// A field, with the span of its key.
     pub(super) fn field(&self, key: &str) -> Option<(Span, &Literal)> {
         let Parts::Fields(fields) = &self.parts else { return None };
-        // Of two fields with one name the later one counts.
+        // If two fields have the same name, the later one counts.
         let found = fields.iter().rev().find(|(name, ..)| name == key);
         found.map(|(_, key, value)| (*key, value))
     }
@@ -37,7 +38,7 @@ impl Literal {
     }
 }
 
-/// The description of a workflow, where the script writes it out.
+/// The literal that describes the workflow, if the script contains one.
 pub(super) fn described(text: &str) -> Option<Literal> {
     let mut reader = Reader { text: text.as_bytes(), at: 0 };
     while !reader.rest().is_empty() {
@@ -79,7 +80,7 @@ impl Reader<'_> {
         before.is_some_and(|byte| is_word(*byte) || *byte == b'.')
     }
 
-    /// Past white space and comments.
+    /// Skips white space and comments.
     fn blank(&mut self) {
         loop {
             match self.rest() {
@@ -90,7 +91,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Past one character, string or comment.
+    /// Skips one character, string or comment.
     fn step(&mut self) {
         match self.rest() {
             [b'/', b'/', ..] => {
@@ -113,7 +114,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A value, up to the comma or bracket behind it.
+    /// Reads a value, up to the comma or bracket behind it.
     fn value(&mut self, depth: usize) -> Option<Literal> {
         self.blank();
         let start = self.at;
@@ -124,7 +125,7 @@ impl Reader<'_> {
         };
         let end = self.at;
         self.expression();
-        // Something follows the bracket: it is no literal.
+        // If something follows the closing bracket, the value is no literal.
         let is_literal = self.text[end..self.at].iter().all(u8::is_ascii_whitespace);
         let (parts, end) = match (parts, is_literal) {
             (parts @ (Parts::Fields(_) | Parts::Items(_)), true) => (parts, end),
@@ -134,7 +135,7 @@ impl Reader<'_> {
         Some(Literal { span: Span::new(start, start + written), parts })
     }
 
-    /// Past the rest of an expression: to a comma or a closing bracket that is not within brackets.
+    /// Skips the rest of an expression, up to a comma or closing bracket outside nested brackets.
     fn expression(&mut self) {
         let mut open = 0usize;
         while self.at < self.text.len() {
@@ -157,7 +158,7 @@ impl Reader<'_> {
             if self.take(b']') {
                 return Some(Parts::Items(items));
             }
-            // What is spread has a length that nobody knows here.
+            // The length of a spread list is unknown here.
             if self.rest().starts_with(b"...") || self.at >= self.text.len() {
                 return None;
             }
@@ -181,7 +182,8 @@ impl Reader<'_> {
             self.blank();
             let value = match (&key, self.take(b':')) {
                 (Some(_), true) => self.value(depth + 1)?,
-                // A method, a name alone, something computed or spread: it ends where the next field begins.
+                // A method, a shorthand name, or a computed or spread field: it ends where the next
+                // field begins.
                 (key, _) => {
                     let start = key.as_ref().map_or(self.at, |(_, span)| span.start);
                     self.expression();
@@ -193,7 +195,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The name of a field, if it is written out.
+    /// The name of a field, if it is a literal.
     fn key(&mut self) -> Option<(String, Span)> {
         loop {
             let start = self.at;
@@ -232,7 +234,7 @@ fn is_word(byte: u8) -> bool {
 mod tests {
     use super::*;
 
-    /// What stands at the end of a way, and the key before it.
+    /// The text at the end of a path, and the key before it.
     fn at<'t>(text: &'t str, way: &[&str]) -> Option<(&'t str, &'t str)> {
         let root = described(text)?;
         let (mut literal, mut key) = (&root, Span::default());

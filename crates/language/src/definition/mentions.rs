@@ -1,4 +1,4 @@
-//! The steps that a checked step names.
+//! The steps that a checked step mentions.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::action::Action;
 use super::model::{Output, Step};
 use crate::expression::{References, check_condition, check_template};
 
-/// In its condition, its routes and its texts, and in those of what finds out whether it was done.
+/// The steps mentioned in its condition, its routes, its texts and its reconciliation.
 pub(super) fn of_step(step: &Step) -> Vec<String> {
     let mut ids = Vec::new();
     if let Some(condition) = &step.condition {
@@ -19,7 +19,7 @@ pub(super) fn of_step(step: &Step) -> Vec<String> {
     ids
 }
 
-/// In the texts of what undoes it.
+/// The steps mentioned in its compensation.
 pub(super) fn of_compensation(step: &Step) -> Vec<String> {
     let mut ids = Vec::new();
     if let Some(compensation) = &step.compensation {
@@ -28,19 +28,20 @@ pub(super) fn of_compensation(step: &Step) -> Vec<String> {
     ids
 }
 
-/// In the value of an output.
+/// The steps mentioned in the value of an output.
 pub(super) fn of_output(output: &Output) -> Vec<String> {
     let mut ids = Vec::new();
     of_value(&output.source, &mut ids);
     ids
 }
 
-/// Whether it is to be filled in when it begins, or looks at what is known by itself.
+/// Whether the action contains templates, or is a script, which reads results itself.
 pub(super) fn has_template(action: &Action) -> bool {
     is_script(action) || serde_json::to_string(action).is_ok_and(|stored| stored.contains("{{"))
 }
 
-/// Whether it is a script, or one for each item: what it names cannot be told from its text.
+/// Whether the action is a script, or a script for each item. Its text does not tell which steps it
+/// reads.
 pub(super) fn is_script(action: &Action) -> bool {
     match action {
         Action::Script(_) => true,
@@ -51,7 +52,7 @@ pub(super) fn is_script(action: &Action) -> bool {
 
 fn of_action(action: &Action, ids: &mut Vec<String>) {
     match action {
-        // Braces mean something else there.
+        // Braces are not templates in scripts.
         Action::Script(_) => {}
         Action::Gateway(gateway) => {
             let conditions = gateway.routes.iter().filter_map(|route| route.condition.as_ref());
@@ -65,7 +66,7 @@ fn of_action(action: &Action, ids: &mut Vec<String>) {
             of_value(&each.items, ids);
             of_action(&each.action, ids);
         }
-        // Whatever an action holds, its texts are those of its stored form.
+        // Whatever the action, the texts of its stored form are its texts.
         other => {
             if let Ok(stored) = serde_json::to_value(other) {
                 of_value(&stored, ids);
@@ -83,7 +84,8 @@ fn of_value(value: &Value, ids: &mut Vec<String>) {
     }
 }
 
-/// A definition is checked before it is stored: every text can be read.
+/// Adds the mentioned steps. A definition is checked before it is stored, so every text can be
+/// parsed.
 fn add(ids: &mut Vec<String>, references: Option<References>) {
     let steps = references.into_iter().flat_map(|references| references.steps);
     ids.extend(steps.map(|step| step.id));

@@ -1,12 +1,13 @@
-//! Definitions: what a workflow is, as people write it and as it is checked.
+//! Definitions: the text of a workflow as people write it, and its checked form.
 //!
-//! [`read`] turns a text into a checked [`Definition`], or says everything that is wrong with it,
-//! each with its place; [`read_script`] does so with what a script describes. The checked form is
-//! stored as JSON and read back without checking again.
+//! [`read`] turns a text into a checked [`Definition`], or returns all its flaws, each with its
+//! position; [`read_script`] does the same with the description that a script gives of itself. The
+//! checked form is stored as JSON and read back without checking again.
 //!
-//! The way of a text: `tree` (values with their places; for scripts `described`) → `reading` (typed
-//! values, all flaws) → `document`, `trigger`, `producer`, `consumer`, `step` and a file for each type
-//! of step (what the keys mean) → `order` (what follows what), `topics` (who talks to whom).
+//! The stages of reading a text: `tree` (values with their positions; for scripts `described`) →
+//! `reading` (typed values, all flaws) → `document`, `trigger`, `producer`, `consumer`, `step` and
+//! a file for each type of step (the meaning of keys) → `order` (dependencies between steps),
+//! `topics` (publishers and subscribers).
 
 mod action;
 mod approval;
@@ -94,17 +95,16 @@ pub use warnings::{calendars_of_others, commands, locate, unreachable_channels, 
 use reading::Reading;
 use source::{Source, Span};
 
-/// What a definition is checked against.
+/// The context that a definition is checked against.
 pub struct ReadContext<'a> {
-    /// The zone database.
     pub zones: &'a Zones,
-    /// Now: where an interval without an anchor begins, and what warnings look ahead from.
+    /// The current time: intervals without an anchor begin here, and warnings look ahead from here.
     pub now: Timestamp,
-    /// Calendars from outside of the definition, by id.
+    /// Looks up calendars from outside the definition by id.
     pub known_calendar: &'a dyn Fn(&str) -> Option<Calendar>,
 }
 
-/// Reads a definition in YAML or JSON, or says all that is wrong with it.
+/// Reads a definition in YAML or JSON, or returns all its flaws.
 ///
 /// ```
 /// use calendar::Zones;
@@ -130,7 +130,7 @@ pub struct ReadContext<'a> {
 /// ```
 pub fn read(text: &str, context: &ReadContext<'_>) -> Result<Definition, Vec<Flaw>> {
     small_enough(text)?;
-    // Some editors put a byte order mark in front; it says nothing.
+    // Some editors put a byte order mark in front. It is ignored.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let source = Source::new(text);
     let parsed = tree::parse(&source);
@@ -148,13 +148,13 @@ pub fn read(text: &str, context: &ReadContext<'_>) -> Result<Definition, Vec<Fla
     checked(reading, &root, context)
 }
 
-/// Makes a definition of what a script says of itself, or says all that is wrong with it.
+/// Makes a definition of a script's own description, or returns all its flaws.
 ///
-/// `source` is the script, `described` its default export as JSON, in which each function is
-/// `{"function": true, "line": 3, "column": 14}`; line and column, counted from 1, may be left out.
-/// The keys are those of [`read`]. A function stands where a script may: it becomes a
-/// [`ScriptAction`] with the way to it. A flaw in anything but a function has the place of a function
-/// near to it, or else that of the beginning.
+/// `source` is the script. `described` is its default export as JSON, in which each function is
+/// `{"function": true, "line": 3, "column": 14}`; line and column, counted from 1, may be omitted.
+/// The keys are those of [`read`]. A function is allowed wherever a script is: it becomes a
+/// [`ScriptAction`] with the path to it. A flaw in anything but a function has the position of a
+/// nearby function, or else that of the beginning.
 ///
 /// ```
 /// use calendar::Zones;
@@ -214,7 +214,7 @@ fn checked(
     definition.filter(|_| flaws.is_empty()).ok_or(flaws)
 }
 
-/// Reads a definition from bytes, which have to be UTF-8.
+/// Reads a definition from bytes, which must be UTF-8.
 pub fn read_bytes(bytes: &[u8], context: &ReadContext<'_>) -> Result<Definition, Vec<Flaw>> {
     let error = match str::from_utf8(bytes) {
         Ok(text) => return read(text, context),
@@ -229,7 +229,7 @@ pub fn read_bytes(bytes: &[u8], context: &ReadContext<'_>) -> Result<Definition,
     Err(reading.finish())
 }
 
-/// `{{ … }}` without quotes is a mapping to YAML.
+/// The flaw of an unquoted `{{ … }}`, which YAML reads as a mapping.
 fn unquoted_template() -> Flaw {
     Flaw::new("quotes", "a text that begins with {{ must be quoted").suggest("\"{{ … }}\"")
 }

@@ -1,4 +1,4 @@
-//! A definition, checked.
+//! The checked form of a definition.
 
 use calendar::CalendarSpec;
 use jiff::SignedDuration;
@@ -13,98 +13,94 @@ use super::incident_actions::IncidentAction;
 use super::version::Version;
 use crate::input_schema::InputSchema;
 
-/// A workflow, checked. What it holds can be relied on.
+/// A checked workflow. Its values can be relied on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Definition {
-    /// The workflow's name.
     pub name: String,
-    /// The version, as its author counts.
+    /// The version number that the author gave.
     pub version: Version,
-    /// What it is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The zone of triggers that name none; their calendar's, or else UTC, if left out.
+    /// The zone of triggers that name none. If omitted, that of their calendar, or else UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timezone: Option<String>,
     /// The calendar of triggers that name none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calendar: Option<String>,
-    /// The JSON Schema that a run's payload must match. Any payload is accepted if it is left out.
+    /// The JSON Schema that a run's payload must match. Any payload is accepted if it is omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<InputSchema>,
-    /// How many of its runs may be active at a time.
+    /// The maximum number of active runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
-    /// How long a run may take.
+    /// The timeout of a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<SignedDuration>,
     /// How long ended runs are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retention: Option<SignedDuration>,
-    /// How many steps of a run may be performed at a time.
+    /// The maximum number of steps of a run that are performed at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_concurrent_steps: Option<u32>,
-    /// When a run is to be done.
+    /// By when a run should be done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Deadline>,
-    /// What happens when a run fails, unless the trigger says so itself; what the node says, if left out.
+    /// What happens when a run fails, unless its trigger says so itself. If omitted, the node's
+    /// setting applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_failure: Option<Vec<IncidentAction>>,
-    /// What happens when one succeeds again.
+    /// What happens when a run succeeds again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_recovery: Option<Vec<IncidentAction>>,
-    /// Its own calendars; a later one may be composed of earlier ones.
+    /// Its own calendars. A later one may be composed of earlier ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calendars: Vec<CalendarSpec>,
-    /// What starts it, in the order in which it is written.
+    /// The triggers, in the order in which they are written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub triggers: Vec<Trigger>,
-    /// What it does, in an order in which all that a step depends on comes before it. Empty if it has handlers alone.
+    /// The steps, ordered so that each comes after all that it depends on. Empty if the workflow
+    /// has only handlers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
-    /// What a run gives; the output of the step that ended last, if empty.
+    /// The outputs of a run. If empty, a run's output is that of the step that ended last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<Output>,
-    /// The topics that it names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub topics: Vec<TopicDeclaration>,
-    /// What asks the world, in the order in which it is written.
+    /// The producers, in the order in which they are written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub producers: Vec<Producer>,
-    /// What works on events, in the order in which it is written.
+    /// The consumers, in the order in which they are written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub consumers: Vec<Consumer>,
-    /// The secrets that its scripts may ask for.
+    /// The secrets that its scripts may read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
     /// The text that it was made from, if that is JavaScript.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
-    /// What [`Definition::graph`] and [`Definition::handler`] have worked out.
+    /// Cached results of [`Definition::graph`] and [`Definition::handler`].
     #[serde(skip)]
     pub kept: Kept,
 }
 
-/// A part of what a run gives.
+/// One output of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Output {
-    /// Its key.
     pub name: String,
-    /// Its value: a text in it may be a template.
+    /// The value. Its texts may be templates.
     pub source: Value,
 }
 
 /// What starts a workflow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trigger {
-    /// Unique in the workflow.
+    /// The id, unique in the workflow.
     pub id: String,
     /// When it starts the workflow.
     #[serde(flatten)]
     pub kind: TriggerKind,
-    /// Whether it does so at present.
     pub enabled: bool,
-    /// What it is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
 }
@@ -115,70 +111,71 @@ pub struct Trigger {
 pub enum TriggerKind {
     /// By a rule, with the options of a schedule.
     Schedule {
-        /// The rule and its options, as they are written. See [`Definition::declaration`].
+        /// The rule and its options, as written. See [`Definition::declaration`].
         declaration: Map<String, Value>,
     },
-    /// When someone asks for it.
+    /// When a person starts it.
     Manual,
-    /// When somebody calls its address.
+    /// When somebody calls its URL.
     Webhook {
-        /// The name of the secret that callers sign with; without one the calls are not signed, and anyone who
-        /// knows the address may call.
+        /// The name of the secret that callers sign with. Without one, calls are not signed, and
+        /// anyone who knows the URL may call it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         secret: Option<String>,
-        /// What the run works on, made from `input.body` and `input.headers`; the body, if left out.
+        /// The payload of the run, made from `input.body` and `input.headers`; the body if omitted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         payload: Option<Value>,
-        /// The body is published to this topic instead of starting a run.
+        /// The topic to which the body is published instead of starting a run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         publish: Option<String>,
     },
     /// When an event is published to a topic.
     Event {
-        /// Which topic.
         topic: String,
-        /// Whether it starts the workflow: an expression over `event`.
+        /// An expression over `event` that says whether the event starts the workflow.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         condition: Option<String>,
-        /// What the run works on, made from `event`; its payload, if left out.
+        /// The payload of the run, made from `event`; the event's payload if omitted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         payload: Option<Value>,
     },
 }
 
-/// A part of the work.
+/// One step of a workflow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// Unique in the workflow.
+    /// The id, unique in the workflow.
     pub id: String,
-    /// What it is called, for people.
+    /// A name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Steps that have ended before this one starts. Without any it begins with the run, unless a gateway leads
-    /// to it or an `on_error` names it: what is named there and depends on nothing begins only by the jump.
+    /// Steps that must have ended before this one begins. A step without dependencies begins with
+    /// the run, unless a gateway leads to it or an `on_error` names it: then it begins only by that
+    /// jump.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub depends_on: Vec<String>,
-    /// Whether it runs, asked when all that it depends on has ended: an expression. If not, it is skipped.
+    /// An expression, evaluated when all dependencies have ended. If it does not hold, the step is
+    /// skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
-    /// What it does.
     pub action: Action,
-    /// How often it is tried.
+    /// How often the step is attempted.
     pub retry: StepRetry,
-    /// How long one attempt may take; nothing for what only waits.
+    /// The timeout of one attempt; `None` for steps that only wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<SignedDuration>,
     /// What happens when the last attempt has failed.
     pub on_error: OnError,
-    /// Whether doing it twice is harmless: what becomes of an attempt whose node is gone.
+    /// Whether doing it twice is harmless. It decides what happens to an attempt whose node is
+    /// dead.
     pub idempotent: bool,
-    /// What undoes it, if it is done and the run does not succeed.
+    /// The compensation: what undoes the step if it is done and the run does not succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compensation: Option<Box<Compensation>>,
-    /// What finds out whether it was done, if that is not known.
+    /// The reconciliation: what finds out whether the step was done if that is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reconcile: Option<Box<Action>>,
-    /// When it is to be done.
+    /// By when the step should be done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Deadline>,
 }
@@ -186,27 +183,28 @@ pub struct Step {
 /// What undoes a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Compensation {
-    /// What it does: something that a node or a worker performs.
+    /// The action, which a node or a worker performs.
     pub action: Action,
-    /// How often it is tried.
+    /// How often it is attempted.
     pub retry: StepRetry,
-    /// How long one attempt may take.
+    /// The timeout of one attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<SignedDuration>,
 }
 
-/// How often a step is tried.
+/// How often a step is attempted, and how long it waits in between.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepRetry {
-    /// Attempts, the first one included.
+    /// The maximum number of attempts, including the first one.
     pub max: u32,
     /// The wait after the first attempt.
     pub delay: SignedDuration,
-    /// What each further wait is multiplied by.
+    /// The factor by which each further wait grows.
     pub factor: f64,
-    /// The longest wait; ten times `delay` if left out.
+    /// The longest wait; ten times `delay` if omitted.
     pub max_delay: SignedDuration,
-    /// Whether nothing of it was written: a schedule that tries whole runs again does instead.
+    /// Whether the definition does not mention retries. A schedule that retries whole runs then
+    /// replaces these retries.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_default: bool,
 }
@@ -224,8 +222,8 @@ impl Default for StepRetry {
 }
 
 impl StepRetry {
-    /// How often a step is tried that does not say: three times where a second attempt does no harm, else once.
-    /// `idempotent` is what the step says of itself.
+    /// The retries of a step that does not mention them: three attempts if a second one does no
+    /// harm, otherwise one. `idempotent` is what the step says about itself.
     pub fn unwritten(action: &Action, idempotent: Option<bool>) -> StepRetry {
         let is_safe = idempotent.unwrap_or_else(|| action.is_safe_to_repeat());
         let max = if is_safe { 3 } else { 1 };
@@ -233,22 +231,22 @@ impl StepRetry {
     }
 }
 
-/// What happens when a step has failed for good.
+/// What happens when a step has finally failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnError {
     /// The run fails.
     #[default]
     FailProcess,
-    /// The step counts as skipped, and the run goes on.
+    /// The step counts as skipped, and the run continues.
     SkipStep,
-    /// The run goes on with this step: it begins whatever else it depends on, and if it has ended before, it and
-    /// all that depends on it are done again.
+    /// The run continues with this step, regardless of its dependencies. If it has ended before, it
+    /// and all that depends on it are done again.
     GotoStep(String),
 }
 
 impl Definition {
-    /// These steps, and nothing else.
+    /// A definition with these steps and nothing else.
     pub fn of_steps(name: &str, steps: Vec<Step>) -> Definition {
         Definition {
             name: name.to_owned(),
@@ -277,14 +275,14 @@ impl Definition {
         }
     }
 
-    /// Whether the clock of one of its deadlines may stand.
+    /// Whether the clock of one of its deadlines can be stopped.
     pub fn has_pausable_deadline(&self) -> bool {
         let steps = self.steps.iter().filter_map(|step| step.deadline.as_ref());
         self.deadline.iter().chain(steps).any(|deadline| deadline.pausable)
     }
 
-    /// What a trigger's schedule is made from: its own declaration, with the definition's zone and
-    /// calendar where it names none. `calendar: null` in a trigger means none at all.
+    /// The declaration of a trigger's schedule: its own fields, with the definition's zone and
+    /// calendar where it names none. `calendar: null` in a trigger means no calendar at all.
     pub fn declaration(&self, trigger: &Trigger) -> Option<Map<String, Value>> {
         let TriggerKind::Schedule { declaration } = &trigger.kind else { return None };
         let defaults = [("timezone", &self.timezone), ("calendar", &self.calendar)];
@@ -292,7 +290,7 @@ impl Definition {
     }
 }
 
-/// Fills in what a declaration does not say itself.
+/// Fills in fields that a declaration does not contain.
 pub(super) fn with_defaults(
     mut declaration: Map<String, Value>,
     defaults: [(&str, &Option<String>); 2],
@@ -306,7 +304,7 @@ pub(super) fn with_defaults(
 }
 
 impl StepRetry {
-    /// How long attempt number `attempt` (2 is the first retry) waits.
+    /// The wait before attempt number `attempt`; 2 is the first retry.
     pub fn delay_before(&self, attempt: u32) -> SignedDuration {
         let exponent = i32::try_from(attempt.saturating_sub(2)).unwrap_or(i32::MAX).min(64);
         let factor = self.factor.max(1.0).powi(exponent);

@@ -1,4 +1,4 @@
-//! Names and ids: what they may look like, and that each is used once.
+//! Names and ids: their form, and that each is used once.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use super::reading::{Field, Reading};
 use super::source::Span;
 use super::tree::cut;
 
-/// The name of a workflow.
+/// Reads the name of a workflow.
 pub(super) fn workflow(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<String> {
     let name = reading.text(field)?;
     match check_workflow(name) {
@@ -23,7 +23,7 @@ pub(super) fn workflow(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<S
     }
 }
 
-/// Whether a workflow may be called so.
+/// Checks that a workflow may have this name.
 pub(super) fn check_workflow(name: &str) -> Result<(), Box<Problem>> {
     let good = name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.len() <= limits::NAME_LENGTH
@@ -40,7 +40,7 @@ pub(super) fn check_workflow(name: &str) -> Result<(), Box<Problem>> {
     Err(Box::new(if close.is_empty() { problem } else { problem.suggest(close) }))
 }
 
-/// What the name would be with only the characters that are allowed.
+/// The name reduced to the allowed characters.
 fn slug(name: &str) -> String {
     let mut slug = String::new();
     for c in name.chars().take(limits::NAME_LENGTH) {
@@ -54,7 +54,7 @@ fn slug(name: &str) -> String {
     slug.trim_end_matches('-').to_owned()
 }
 
-/// The id of a step, trigger or calendar.
+/// Reads the id of a step, trigger or calendar.
 pub(super) fn identifier(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<String> {
     let id = reading.text(field)?;
     let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
@@ -72,7 +72,8 @@ pub(super) fn identifier(reading: &mut Reading<'_>, field: &Field<'_>) -> Option
     None
 }
 
-/// The name of a producer or consumer: it is a part of paths, and of names of triggers.
+/// Whether this can be the name of a producer or consumer, which becomes part of paths and trigger
+/// ids.
 pub(super) fn is_handler(name: &str) -> bool {
     let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     name.len() <= limits::NAME_LENGTH
@@ -84,7 +85,7 @@ pub(super) fn quoted(text: &str) -> String {
     if text.is_empty() { "an empty text".to_owned() } else { cut(text) }
 }
 
-/// Ids that were given, to find the second use of one.
+/// Ids that were used, to find a second use.
 #[derive(Default)]
 pub(super) struct Ids(HashMap<String, Span>);
 

@@ -31,7 +31,7 @@ pub(super) fn read(reading: &mut Reading<'_>, fields: &mut Fields<'_>) -> Option
     Some(Notification { to, subject, message: message?, data })
 }
 
-/// Whom to tell: a list, or one.
+/// Reads the recipients: a list, or one.
 pub(super) fn channels(
     reading: &mut Reading<'_>,
     field: &Field<'_>,
@@ -90,7 +90,7 @@ fn address(reading: &mut Reading<'_>, field: &Field<'_>, templates: bool) -> Opt
     }
 }
 
-/// Whether mail can be sent to this address.
+/// Checks that mail can be sent to this address.
 pub(super) fn check_address(text: &str) -> Result<(), Box<Problem>> {
     let plain = text.len() <= 254 && !text.chars().any(|c| c.is_control() || c.is_whitespace());
     let parts = text.rsplit_once('@');

@@ -1,11 +1,11 @@
-//! Numbers as they are written: kept exactly or refused, never rounded.
+//! Number literals: kept exactly or refused, never rounded.
 
 use serde_json::Number;
 
 use super::flaw::Flaw;
 use super::tree::cut;
 
-/// Longer literals are not numbers that anyone wrote.
+/// The longest number literal. Nobody writes longer ones.
 const LENGTH_LIMIT: usize = 400;
 
 /// Whether YAML takes an unquoted text for a number (the core schema of YAML 1.2).
@@ -69,7 +69,8 @@ fn float(literal: &str) -> Option<Number> {
     kept.then(|| Number::from_f64(value)).flatten()
 }
 
-/// The form of JSON: no leading zeros, no plus, digits on both sides of the point.
+/// Whether the literal has JSON's form: no leading zeros, no plus, digits on both sides of the
+/// point.
 fn is_decimal(literal: &str) -> bool {
     let unsigned = literal.strip_prefix('-').unwrap_or(literal);
     let (mantissa, _) = split_exponent(unsigned);
@@ -89,8 +90,7 @@ fn split_exponent(literal: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// A decimal number without any zeros that do not count: its digits, and the power of ten of the
-/// last one.
+/// A decimal number without insignificant zeros: its digits, and the power of ten of the last one.
 fn digits(literal: &str) -> Option<(String, i64)> {
     let (mantissa, exponent) = split_exponent(literal.strip_prefix('-').unwrap_or(literal));
     let exponent: i64 = exponent.unwrap_or("0").parse().ok()?;

@@ -1,4 +1,4 @@
-//! Dependencies between steps: each is there, none waits for itself, and an order that works.
+//! Dependencies between steps: each step exists, none waits for itself, and there is a valid order.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -12,30 +12,30 @@ use super::tree::cut;
 /// Longer cycles are shown without their middle.
 const SHOWN: usize = 8;
 
-/// What counts for the order of a step.
+/// The part of a step that matters for the order.
 pub(super) struct Outline<'n> {
     pub(super) id: Option<String>,
     pub(super) place: Field<'n>,
     pub(super) dependencies: Vec<Dependency<'n>>,
-    /// Where a gateway leads: these depend on it.
+    /// The steps that a gateway leads to. They depend on it.
     pub(super) targets: Vec<Dependency<'n>>,
-    /// Where the run goes on if it fails.
+    /// The step with which the run continues if this one fails.
     pub(super) jump: Option<Dependency<'n>>,
-    /// Steps that its condition and its texts name.
+    /// Steps that its condition and its texts mention.
     pub(super) mentions: Vec<Mention>,
-    /// Steps that the texts of its compensation name.
+    /// Steps that the texts of its compensation mention.
     pub(super) undo_mentions: Vec<Mention>,
 }
 
-/// Another step that is named.
+/// A reference to another step.
 pub(super) struct Dependency<'n> {
     pub(super) id: &'n str,
     pub(super) field: Field<'n>,
 }
 
-/// The places of the steps, dependencies first; among those that could come next, the one that is
-/// written first. Reports what is named and not there, cycles, steps that are never reached, and
-/// mentions of steps that cannot have run.
+/// The indexes of the steps, dependencies first. Among those that could come next, the one written
+/// first comes first. Reports references to unknown steps, cycles, steps that are never reached,
+/// and mentions of steps that cannot have run.
 pub(super) fn arrange(reading: &mut Reading<'_>, steps: &[Outline<'_>]) -> Vec<usize> {
     let mut places = HashMap::new();
     for (at, step) in steps.iter().enumerate() {
@@ -69,7 +69,7 @@ pub(super) fn arrange(reading: &mut Reading<'_>, steps: &[Outline<'_>]) -> Vec<u
     order
 }
 
-/// Reports mentions of steps that are not there, where all of them have ended.
+/// Reports mentions of unknown steps, for texts that are filled in after all steps have ended.
 pub(super) fn all_known(reading: &mut Reading<'_>, ids: &HashSet<&str>) {
     for mention in reading.templates.take() {
         if !ids.contains(mention.id.as_str()) {
@@ -104,7 +104,7 @@ fn resolve(
     found
 }
 
-/// The place of a step that is named; not of the one that names it.
+/// The index of a referenced step. A step must not refer to itself.
 fn find(
     reading: &mut Reading<'_>,
     places: &HashMap<&str, usize>,
@@ -121,7 +121,7 @@ fn find(
     None
 }
 
-/// The ids that the step at this place may name: not its own.
+/// The ids that the step at this index may refer to: all but its own.
 fn others<'a>(places: &HashMap<&'a str, usize>, at: usize) -> impl Iterator<Item = &'a str> {
     places.iter().filter(move |(_, place)| **place != at).map(|(id, _)| *id)
 }
@@ -131,14 +131,14 @@ pub(super) fn no_step<'a>(
     id: &str,
     known: impl IntoIterator<Item = &'a str>,
 ) -> Flaw {
-    // Only counted then, and finding the nearest id would have a price.
+    // Further flaws are only counted, and finding the nearest id is costly.
     if reading.is_full() {
         return Flaw::new("no-step", "");
     }
     Flaw::new("no-step", format!("there is no step {}", cut(id))).did_you_mean(id, known)
 }
 
-/// Kahn's algorithm with a heap, so that the order is that of the text where it can be.
+/// Kahn's algorithm with a heap, which keeps the order of the text where possible.
 fn sorted(waits_for: &[Vec<usize>]) -> Vec<usize> {
     let mut followers = vec![Vec::new(); waits_for.len()];
     let mut open: Vec<usize> = waits_for.iter().map(Vec::len).collect();
@@ -160,8 +160,8 @@ fn sorted(waits_for: &[Vec<usize>]) -> Vec<usize> {
     order
 }
 
-/// Searches in depth; whoever is met again on the way closes a cycle. Of cycles that share a step
-/// one is told: the others often end with it.
+/// Reports cycles by depth-first search: a step that is met again on the current path closes one.
+/// Of cycles that share a step, only one is reported, since fixing it often fixes the others.
 fn report_cycles(
     reading: &mut Reading<'_>,
     steps: &[Outline<'_>],
@@ -172,7 +172,7 @@ fn report_cycles(
     let mut told = vec![false; steps.len()];
     order.iter().for_each(|at| visited[*at] = true);
     for start in 0..steps.len() {
-        // Each step on the way with how many of its dependencies were followed.
+        // Each step on the path, with the number of its dependencies already followed.
         let mut way: Vec<(usize, usize)> = Vec::new();
         if !visited[start] {
             visited[start] = true;
@@ -199,7 +199,7 @@ fn report_cycles(
 }
 
 fn report_cycle(reading: &mut Reading<'_>, steps: &[Outline<'_>], cycle: &[usize]) {
-    // Told from the step that is written first.
+    // The cycle is reported starting from the step that is written first.
     let first = (0..cycle.len()).min_by_key(|at| cycle[*at]).unwrap_or(0);
     let mut around: Vec<usize> = cycle[first..].iter().chain(&cycle[..first]).copied().collect();
     around.extend(around.first().copied());
@@ -214,7 +214,7 @@ fn report_cycle(reading: &mut Reading<'_>, steps: &[Outline<'_>], cycle: &[usize
     let step = &steps[around[0]];
     let second = around.get(1).and_then(|at| steps[*at].id.as_deref());
     let named = step.dependencies.iter().find(|named| Some(named.id) == second);
-    // Without a word of its own it waits for a gateway that leads to it.
+    // If the step does not name the dependency itself, a gateway leads to it.
     let led = || {
         let gateway = around.get(1).map(|at| &steps[*at])?;
         gateway.targets.iter().find(|target| Some(target.id) == step.id.as_deref())

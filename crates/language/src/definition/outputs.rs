@@ -1,4 +1,4 @@
-//! What a run gives.
+//! The outputs of a run.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! The way to a value: `steps[2].retry.delay`.
+//! The path to a value: `steps[2].retry.delay`.
 
 use super::tree::{Entry, Kind, Node, cut};
 
@@ -12,13 +12,13 @@ pub(super) fn join_index(parent: &str, index: usize) -> String {
     format!("{parent}[{index}]")
 }
 
-/// What a path leads to.
+/// The value that a path leads to.
 pub(super) struct Found<'n> {
-    /// The last value on the way that is there.
+    /// The last existing value on the path.
     pub(super) node: &'n Node,
-    /// The entry it is the value of, if the last part was a key.
+    /// Its entry, if the last part of the path was a key.
     pub(super) entry: Option<&'n Entry>,
-    /// Whether the way was there to its end.
+    /// Whether the whole path exists.
     pub(super) complete: bool,
 }
 

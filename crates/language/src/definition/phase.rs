@@ -1,4 +1,4 @@
-//! What producers and consumers have in common: their names, and the phases that they are made of.
+//! What producers and consumers have in common: their names and their phases.
 
 use std::collections::HashSet;
 
@@ -12,10 +12,10 @@ use super::reading::{Field, Reading};
 use super::tree::{Kind, cut};
 use super::{script, step};
 
-/// What a phase can be.
+/// The types of action that a phase can be.
 pub(super) const TYPES: [&str; 4] = ["script", "http", "exec", "worker"];
 
-/// How a phase may look, where it is written as a function, and where it is not.
+/// The example of a phase for a flaw: a function in a script, an action elsewhere.
 pub(super) fn remedy(
     reading: &Reading<'_>,
     function: &'static str,
@@ -24,12 +24,12 @@ pub(super) fn remedy(
     if reading.is_described() { function } else { action }
 }
 
-/// The names that were given, to find the second use of one.
+/// Names that were used, to find a second use.
 #[derive(Default)]
 pub(super) struct Names<'n>(HashSet<&'n str>);
 
 impl<'n> Names<'n> {
-    /// The handlers of a mapping by their names, as far as these are right.
+    /// The handlers of a mapping by name. Those with invalid names are left out.
     pub(super) fn read(
         &mut self,
         reading: &mut Reading<'_>,
@@ -63,7 +63,8 @@ impl<'n> Names<'n> {
     }
 }
 
-/// A phase: `{ type: http, … }`, `{ script: … }`, or a script alone. Its texts may name the phases `before` it.
+/// Reads a phase: `{ type: http, … }`, `{ script: … }`, or a script alone. Its texts may mention
+/// the phases in `before`.
 pub(super) fn read(
     reading: &mut Reading<'_>,
     field: &Field<'_>,
@@ -99,7 +100,8 @@ fn short(reading: &mut Reading<'_>, mut fields: Fields<'_>) -> Option<Action> {
     script.map(Action::Script)
 }
 
-/// A phase knows the phases before it, as steps, and no steps of the workflow.
+/// Reports mentions of steps. A phase sees only the phases before it, as steps, and no steps of the
+/// workflow.
 fn known(reading: &mut Reading<'_>, before: &[&str]) {
     for mention in reading.templates.take() {
         let id = mention.id.as_str();

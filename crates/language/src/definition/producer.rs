@@ -1,4 +1,4 @@
-//! Producers: what asks the world, and when.
+//! Producers: handlers that query the outside world on a schedule.
 
 use serde_json::{Map, Value};
 
@@ -14,7 +14,7 @@ use super::trigger::{self, Defaults};
 const REMEDY: &str =
     "{ schedule: { interval: 5m }, publishes: [orders.new], handler: { script: … } }";
 
-/// All producers, in their order.
+/// Reads all producers, in order.
 pub(super) fn read_all<'n>(
     reading: &mut Reading<'_>,
     field: &Field<'n>,
@@ -47,7 +47,7 @@ fn read(
     Some(Producer { name, schedule: schedule?, publishes, handler: handler?, timeout })
 }
 
-/// A rule and its options, as a trigger has them.
+/// Reads a rule and its options, as in a trigger.
 fn schedule_of(
     reading: &mut Reading<'_>,
     field: &Field<'_>,

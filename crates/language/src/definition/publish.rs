@@ -20,7 +20,7 @@ pub(super) fn read(reading: &mut Reading<'_>, fields: &mut Fields<'_>) -> Option
     Some(Publish { topic: topic?, message_id, title, payload })
 }
 
-/// A text that may hold templates; without one it has to be right as it stands.
+/// A text that may contain templates. Without one, it is checked as it stands.
 fn text(
     reading: &mut Reading<'_>,
     field: &Field<'_>,

@@ -1,13 +1,13 @@
-//! Texts that have to be quoted: the most common slip in YAML is `cron: * * * * *`.
+//! Texts that must be quoted: the most common slip in YAML is `cron: * * * * *`.
 
 use super::flaw::Flaw;
 use super::source::Source;
 use super::tree::cut;
 
-/// What a text cannot begin with unless it is quoted.
+/// Characters that an unquoted text cannot begin with.
 const RESERVED: [char; 4] = ['*', '@', '`', '%'];
 
-/// Whether the line of a syntax error holds an unquoted text that should have been quoted.
+/// The flaw of an unquoted text in the line of a syntax error, if there is one.
 pub(super) fn unquoted(source: &Source<'_>, at: usize) -> Option<Flaw> {
     let range = source.line_range(at);
     let line = &source.text()[range];
@@ -32,7 +32,8 @@ fn values(line: &str) -> impl Iterator<Item = (String, &str)> {
     entries.chain(item)
 }
 
-/// A flow value ends at a comma or bracket, except inside of a cron list such as `*/5,30`.
+/// The text up to the end of a flow value: a comma or bracket, but not a comma inside a cron list
+/// such as `*/5,30`.
 fn end_of_value(value: &str) -> &str {
     let end = value.find([']', '}']).unwrap_or(value.len());
     let end = value.find(", ").map_or(end, |comma| comma.min(end));

@@ -1,5 +1,5 @@
-//! What can happen before what: steps that are never reached, and mentions of steps that cannot
-//! have run.
+//! Which steps can come before which: finds steps that are never reached, and mentions of steps
+//! that cannot have run.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::order::{Outline, no_step};
 use super::reading::Reading;
 use super::templates::Mention;
 
-/// The ways from step to step.
+/// The dependencies and jumps between steps.
 pub(super) struct Ways<'w> {
     waits_for: &'w [Vec<usize>],
     jumps: Vec<Option<usize>>,
@@ -24,7 +24,7 @@ impl<'w> Ways<'w> {
         Ways { waits_for, jumps, jumped_from }
     }
 
-    /// For steps without a cycle of dependencies.
+    /// Reports steps that are never reached. The dependencies must have no cycle.
     pub(super) fn report_unreachable(&self, reading: &mut Reading<'_>, steps: &[Outline<'_>]) {
         let reached = self.reached();
         for (at, step) in steps.iter().enumerate().filter(|(at, _)| !reached[*at]) {
@@ -36,7 +36,7 @@ impl<'w> Ways<'w> {
         }
     }
 
-    /// Mentions of steps that are not there or cannot have run.
+    /// Reports mentions of steps that do not exist or cannot have run.
     pub(super) fn report_mentions(
         &self,
         reading: &mut Reading<'_>,
@@ -58,8 +58,9 @@ impl<'w> Ways<'w> {
         }
     }
 
-    /// A step is reached if all that it waits for is, or one that jumps to it; what only a jump
-    /// begins, by that alone. One that a run goes back to begins like any other.
+    /// Which steps are reached. A step is reached if all steps it waits for are, or a step that
+    /// jumps to it is. A step that only a jump begins is reached by the jump alone; one that a run
+    /// goes back to is treated like any other.
     fn reached(&self) -> Vec<bool> {
         let count = self.waits_for.len();
         let mut followers = vec![Vec::new(); count];
@@ -103,7 +104,7 @@ impl<'w> Ways<'w> {
     }
 }
 
-/// Whether one of `ends` waits for `from`, directly or not.
+/// Whether one of `ends` waits for `from`, directly or indirectly.
 fn leads_to_one(followers: &[Vec<usize>], from: usize, ends: &[usize]) -> bool {
     let mut seen = vec![false; followers.len()];
     let mut next = vec![from];
@@ -117,8 +118,8 @@ fn leads_to_one(followers: &[Vec<usize>], from: usize, ends: &[usize]) -> bool {
     ends.iter().any(|end| seen[*end])
 }
 
-/// Reports a mention of a step that is not there or cannot have run. With a message for it a step
-/// must not name itself, unless a jump leads back to it.
+/// Reports a mention of a step that does not exist or cannot have run. If `itself` has a message, a
+/// step must not mention itself, unless a jump leads back to it.
 fn known(
     reading: &mut Reading<'_>,
     places: &HashMap<&str, usize>,

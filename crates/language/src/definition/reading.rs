@@ -1,4 +1,4 @@
-//! Reading typed values from the tree. Every flaw is kept, none ends the reading.
+//! Reads typed values from the tree. Flaws are collected, and none stops the reading.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -16,17 +16,18 @@ use super::templates::Templates;
 use super::topics::Mentions;
 use super::tree::{Entry, Kind, Misplaced, Node, cut};
 
-/// A value with the way to it.
+/// A value with the path to it.
 #[derive(Clone)]
 pub(super) struct Field<'n> {
     pub(super) path: String,
     pub(super) node: &'n Node,
 }
 
-/// The text being read and what is wrong with it.
+/// The text being read, and its flaws.
 pub(super) struct Reading<'t> {
     source: Source<'t>,
-    /// Whether the tree was made from what a script says: only its functions have places.
+    /// Whether the tree comes from a script's description, in which only functions have exact
+    /// positions.
     described: bool,
     flaws: Vec<Flaw>,
     left_off: usize,
@@ -46,7 +47,7 @@ impl<'t> Reading<'t> {
         }
     }
 
-    /// For a tree that was made from what a script says.
+    /// A reading of a script's description.
     pub(super) fn of_script(source: Source<'t>) -> Reading<'t> {
         Reading { described: true, ..Reading::new(source) }
     }
@@ -59,13 +60,12 @@ impl<'t> Reading<'t> {
         &self.source
     }
 
-    /// Whether so much is wrong that further flaws are only counted.
+    /// Whether there are so many flaws that further ones are only counted.
     pub(super) fn is_full(&self) -> bool {
         self.flaws.len() >= limits::FLAWS
     }
 
-    /// Keeps a flaw, with its place.
-    /// Whether something was reported at exactly this place.
+    /// Whether a flaw was reported at exactly this path.
     pub(super) fn has_flaw_at(&self, path: &str) -> bool {
         !path.is_empty() && self.flaws.iter().any(|flaw| flaw.path == path)
     }
@@ -77,14 +77,14 @@ impl<'t> Reading<'t> {
         }
         path.clone_into(&mut flaw.path);
         (flaw.line, flaw.column) = self.source.position(span.start);
-        // A place that is only near is not shown: the caret would stand under something else.
+        // An approximate position is not shown: the caret would point at something else.
         if !self.described || span.start < span.end {
             flaw.excerpt = Some(self.source.excerpt(span));
         }
         self.flaws.push(flaw);
     }
 
-    /// The wrong part of a text that stands nowhere as it is: the text itself is shown then.
+    /// An excerpt of the value itself, for a text that does not appear literally in the source.
     pub(super) fn value_excerpt(
         &self,
         node: &Node,
@@ -99,19 +99,19 @@ impl<'t> Reading<'t> {
         }
     }
 
-    /// A flaw of a value.
+    /// Reports a flaw of a value.
     pub(super) fn refuse(&mut self, field: &Field<'_>, flaw: Flaw) {
         if !self.is_foreign_template(field.node) {
             self.report(&field.path, field.node.mark(), flaw);
         }
     }
 
-    /// A flaw that was found before the text was read by its meaning.
+    /// Reports a flaw that was found while the tree was built.
     pub(super) fn keep(&mut self, misplaced: Misplaced) {
         self.report(&misplaced.path, misplaced.span, misplaced.flaw);
     }
 
-    /// A problem with a text: the caret stands under the part of the text that is wrong.
+    /// Reports a problem with a text. The caret points at the wrong part of the text.
     pub(super) fn problem(&mut self, field: &Field<'_>, problem: Problem) {
         if !self.is_foreign_template(field.node) {
             let span = self.part(field.node, &problem);
@@ -120,7 +120,7 @@ impl<'t> Reading<'t> {
         }
     }
 
-    /// A mistake somewhere below a field.
+    /// Reports a mistake somewhere below a field.
     pub(super) fn mistake(&mut self, base: &Field<'_>, mistake: Mistake) {
         let found = follow(base.node, &mistake.path);
         if found.complete && self.is_foreign_template(found.node) {
@@ -140,15 +140,15 @@ impl<'t> Reading<'t> {
         self.report(&path, span, flaw);
     }
 
-    /// A problem with its own text, where the definition has no line to show.
+    /// The flaw of a problem, with the problem's own text where the definition has no line to show.
     fn flaw_of(&self, problem: Problem) -> Flaw {
         let own = (problem.text.to_string(), problem.span.clone());
         let excerpt = Some(own).filter(|(text, _)| self.described && !text.is_empty());
         Flaw { excerpt, ..problem.into() }
     }
 
-    /// A template where none is filled in is refused as such, once, at the end, and not for what it is
-    /// without the template.
+    /// Whether the value is a template where none is filled in. It is refused as such, once, at the
+    /// end, and not for other reasons.
     fn is_foreign_template(&self, node: &Node) -> bool {
         matches!(&node.kind, Kind::Text(text) if text.contains("{{"))
             && !self.templates.is_filled(node)
@@ -164,7 +164,7 @@ impl<'t> Reading<'t> {
         self.flaws
     }
 
-    /// The place of a problem inside a text, where the text is written as it is meant.
+    /// The span of a problem inside a text, if the text appears literally in the source.
     fn part(&self, node: &Node, problem: &Problem) -> Span {
         match &node.kind {
             Kind::Text(value) if *problem.text == **value && !problem.span.is_empty() => {
@@ -175,7 +175,8 @@ impl<'t> Reading<'t> {
         }
     }
 
-    /// The place of a part of a text, where the text is written as it is meant; else all of it.
+    /// The span of a part of a text, if the text appears literally in the source; otherwise all of
+    /// it.
     pub(super) fn inside(&self, node: &Node, part: Range<usize>) -> Span {
         let (Kind::Text(value), written) = (&node.kind, self.source.slice(node.span)) else {
             return node.mark();
@@ -190,7 +191,7 @@ impl<'t> Reading<'t> {
     }
 }
 
-/// Typed values. A value of another type is reported and gives `None`.
+/// Typed values. A value of another type is reported, and `None` is returned.
 impl<'t> Reading<'t> {
     fn mismatch(&mut self, field: &Field<'_>, expected: &str) {
         let message = format!("expected {expected}, found {}", field.node.describe());
@@ -224,7 +225,7 @@ impl<'t> Reading<'t> {
         None
     }
 
-    /// A line for people: not empty, no control characters.
+    /// A line for people: not empty, without control characters.
     pub(super) fn title(&mut self, field: &Field<'_>) -> Option<String> {
         let text = self.text(field)?;
         let length = text.chars().count();
@@ -298,7 +299,7 @@ impl<'t> Reading<'t> {
         None
     }
 
-    /// `5m`, `PT5M`, or a number of seconds; more than nothing.
+    /// A duration: `5m`, `PT5M`, or a number of seconds. It must not be zero.
     pub(super) fn duration(&mut self, field: &Field<'_>) -> Option<SignedDuration> {
         let read = match &field.node.kind {
             Kind::Text(text) | Kind::Number(text) => duration::parse(text),
@@ -337,7 +338,7 @@ impl<'t> Reading<'t> {
         Some(items.iter().enumerate().map(item).collect())
     }
 
-    /// A list, or the one thing that would be its only item.
+    /// The items of a list, or a single value as the only item.
     pub(super) fn one_or_many<'n>(
         &mut self,
         field: &Field<'n>,

@@ -1,4 +1,5 @@
-//! Steps of type `script`, and handlers that are one: a text, or a function of the definition's own script.
+//! Steps of type `script`, and phases that are scripts: a text, or a function of the definition's
+//! own script.
 
 use super::action::ScriptAction;
 use super::fields::Fields;
@@ -8,7 +9,7 @@ use super::tree::Kind;
 
 const REMEDY: &str = "script: return input.total * 2";
 
-/// Its text is under `script`, or under `source`.
+/// Reads a script. Its text is under `script` or `source`.
 pub(super) fn read(reading: &mut Reading<'_>, fields: &mut Fields<'_>) -> Option<ScriptAction> {
     let source = fields.take("source");
     let script = match &source {
@@ -23,7 +24,7 @@ pub(super) fn read(reading: &mut Reading<'_>, fields: &mut Fields<'_>) -> Option
     script.or(source).and_then(|field| source_of(reading, &field))
 }
 
-/// A text that is a script, or a function.
+/// Reads a text that is a script, or a function.
 pub(super) fn source_of(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<ScriptAction> {
     if let Kind::Function(entry) = &field.node.kind {
         return Some(ScriptAction { source: None, entry: entry.clone() });

@@ -1,5 +1,5 @@
-//! The scripts that a definition holds as texts, with their places: whoever can evaluate scripts checks them before
-//! the definition is published.
+//! The scripts that a definition contains as texts, with their positions. The server evaluates them
+//! to check them before the definition is published.
 
 use serde_json::Value;
 
@@ -9,25 +9,24 @@ use super::source::{Source, Span};
 use super::tree::{self, Kind, Node};
 use super::{described, handlers};
 
-/// A script as a text.
+/// A script that is written as a text.
 #[derive(Clone, Debug)]
 pub struct ScriptText {
-    /// The way to it.
     pub path: String,
     /// `step`, or the phase of a handler: `handler`, `prepare`, `mutate`, `reconcile`, `next`.
     pub phase: &'static str,
-    /// The text.
     pub source: String,
     span: Span,
 }
 
-/// The scripts in a definition in YAML or JSON. None if it cannot be read at all: that is told elsewhere.
+/// The scripts in a YAML or JSON definition. Empty if the definition cannot be parsed, which is
+/// reported elsewhere.
 pub fn script_texts(text: &str) -> Vec<ScriptText> {
     let source = Source::new(text.strip_prefix('\u{feff}').unwrap_or(text));
     tree::parse(&source).map(|(root, _)| of_root(&root)).unwrap_or_default()
 }
 
-/// The scripts that are texts in what a script describes.
+/// The scripts that are texts in a script's description.
 pub fn described_script_texts(text: &str, described: &Value) -> Vec<ScriptText> {
     let source = Source::new(text);
     described::tree(&source, described).map(|root| of_root(&root)).unwrap_or_default()
@@ -79,7 +78,7 @@ fn below<'n>(node: &'n Node, key: &str) -> Option<&'n Kind> {
     node.entry(key).map(|entry| &entry.value.kind)
 }
 
-/// The script of an action. Without a type it is one by its key alone.
+/// Adds the script of an action. Without a type, the key alone makes it a script.
 fn of_action(node: &Node, path: &str, phase: &'static str, found: &mut Vec<ScriptText>) {
     let is_script = match below(node, "type") {
         Some(Kind::Text(kind)) => kind == "script",
@@ -98,15 +97,15 @@ fn script(node: &Node, path: String, phase: &'static str) -> Option<ScriptText> 
 }
 
 impl ScriptText {
-    /// What is wrong with it, at a line and column of its own, as a flaw of the definition. Zero for a place that is not
-    /// known.
+    /// A flaw of the definition for an error at a line and column of this script. Zero means an
+    /// unknown position.
     pub fn flaw(&self, text: &str, message: String, line: u32, column: u32) -> Flaw {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let source = Source::new(text);
         let mut flaw = Flaw::new("script", message);
         flaw.path.clone_from(&self.path);
         let span = self.place(text, line as usize, column as usize).unwrap_or(self.span);
-        // A script that describes a definition may have no place for it at all.
+        // In a script's description the text may have no position at all.
         if span != Span::default() {
             (flaw.line, flaw.column) = source.position(span.start);
             flaw.excerpt = Some(source.excerpt(span));
@@ -114,16 +113,16 @@ impl ScriptText {
         flaw
     }
 
-    /// The place in the text of the definition, if the lines of the script stand there as they are.
+    /// The position in the definition's text, if the script's lines appear there unchanged.
     fn place(&self, text: &str, line: usize, column: usize) -> Option<Span> {
         let first = self.source.lines().find(|line| !line.trim().is_empty())?;
         let (start, written) = match text.get(self.span.start..self.span.end) {
             Some(written) if written.contains(first) => (self.span.start, written),
-            // What a script describes has only a place near to it.
+            // A text in a script's description has only an approximate position.
             _ if text.matches(first).count() == 1 => (0, text),
             _ => return None,
         };
-        // The lines of the script follow each other, each behind what is put before it there.
+        // The lines of the script follow each other, each with indentation in front.
         let mut shown = written.split_inclusive('\n').scan(start, |at, line| {
             *at += line.len();
             Some((*at - line.len(), line))

@@ -1,11 +1,11 @@
-//! Values whose form another crate knows: what serde says about them, in the words of a flaw.
+//! Values whose form another crate defines: turns serde's errors into flaws.
 
 use calendar::{Mistake, Problem, nearest, without_type_names};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// Reads a mapping key by key, so that one value of the wrong form does not hide another. What can
-/// be read is returned in any case, made of the keys that are right.
+/// Reads a mapping key by key, so that one malformed value does not hide another. The value made of
+/// the valid keys is returned in any case.
 pub(super) fn read<T: DeserializeOwned + Default>(
     map: &Map<String, Value>,
     keys: &[&str],
@@ -31,7 +31,7 @@ pub(super) fn read<T: DeserializeOwned + Default>(
     serde_json::from_value(Value::Object(good)).unwrap_or_default()
 }
 
-/// A mapping of the key alone; of a list one for every item alone. With the way to that part.
+/// A mapping with only this key; for a list, one for each of its items. Each with its path.
 fn parts<'v>(key: &str, value: &'v Value) -> Vec<(String, &'v Value, Map<String, Value>)> {
     let only = |value: Value| Map::from_iter([(key.to_owned(), value)]);
     match value {
@@ -45,7 +45,7 @@ fn parts<'v>(key: &str, value: &'v Value) -> Vec<(String, &'v Value, Map<String,
     }
 }
 
-/// A key that nobody knows, with the nearest one.
+/// The mistake of an unknown key, with the nearest known one.
 pub(crate) fn unknown_key<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> Mistake {
     let known: Vec<&str> = known.collect();
     let short = super::tree::cut(key);
@@ -57,7 +57,7 @@ pub(crate) fn unknown_key<'a>(key: &str, known: impl Iterator<Item = &'a str>) -
     Mistake::new(short, problem)
 }
 
-/// What serde says, for people.
+/// Turns serde's error message into a mistake for people.
 pub(super) fn mistake(path: &str, value: &Value, error: &str) -> Mistake {
     if let Some((name, known)) = named(error, "unknown field `") {
         let below = find_key(value, name).unwrap_or_default();
@@ -81,7 +81,7 @@ pub(super) fn mistake(path: &str, value: &Value, error: &str) -> Mistake {
     Mistake::new(path, Problem::whole("type", "", message))
 }
 
-/// The name in back quotes after `prefix`, and the names that are known instead.
+/// The name in back quotes after `prefix`, and the known names.
 fn named<'e>(error: &'e str, prefix: &str) -> Option<(&'e str, Vec<&'e str>)> {
     let (name, rest) = error.strip_prefix(prefix)?.split_once('`')?;
     Some((name, rest.split('`').skip(1).step_by(2).collect()))
@@ -95,7 +95,7 @@ fn suggest(problem: Problem, name: &str, known: &[&str]) -> Problem {
     }
 }
 
-/// The way to the first mapping below that has this key. Nesting is bounded by the tree.
+/// The path to the first mapping below that has this key. The tree bounds the nesting.
 fn find_key(value: &Value, key: &str) -> Option<String> {
     match value {
         Value::Object(map) if map.contains_key(key) => Some(format!(".{key}")),
@@ -110,7 +110,7 @@ fn find_key(value: &Value, key: &str) -> Option<String> {
     }
 }
 
-/// From the words of serde to ours.
+/// Translates serde's type names.
 fn words(serde: &str) -> String {
     let (kind, literal) = match serde.split_once(' ') {
         Some((kind, literal)) => (kind, literal.trim_matches(['`', '"'])),

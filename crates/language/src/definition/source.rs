@@ -1,10 +1,10 @@
-//! The text of a definition: from a place in it to line, column and excerpt.
+//! The text of a definition: converts byte offsets to line, column and excerpt.
 
 use std::ops::Range;
 
 use calendar::Problem;
 
-/// A stretch of the text, in bytes.
+/// A range of the text, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) start: usize,
@@ -17,7 +17,7 @@ impl Span {
     }
 }
 
-/// The text, with the beginnings of its lines.
+/// The text, with the offsets at which its lines begin.
 pub(super) struct Source<'t> {
     text: &'t str,
     lines: Vec<usize>,
@@ -38,7 +38,7 @@ impl<'t> Source<'t> {
         self.text.get(span.start..span.end.min(self.text.len())).unwrap_or("")
     }
 
-    /// Line and column of a place, both counted from 1.
+    /// The line and column of an offset, both counted from 1.
     pub(super) fn position(&self, at: usize) -> (u32, u32) {
         let line = self.line_of(at);
         let before = self.text.get(self.lines[line]..at.min(self.text.len())).unwrap_or("");
@@ -64,7 +64,7 @@ impl<'t> Source<'t> {
         (problem.text.into(), problem.span)
     }
 
-    /// The line around a place, without its end.
+    /// The line around an offset, without its line ending.
     pub(super) fn line_range(&self, at: usize) -> Range<usize> {
         let line = self.line_of(at);
         let start = self.lines[line];

@@ -1,4 +1,4 @@
-//! Steps: what is common to all of them. What each type does is in a file of its own.
+//! Steps: what is common to all of them. Each type of step has its own file.
 
 use jiff::SignedDuration;
 
@@ -17,7 +17,7 @@ use super::{
     script, sub_process, timer, wait_for, worker,
 };
 
-/// What a step can be.
+/// The types of steps.
 pub(super) const TYPES: [&str; 14] = [
     "http",
     "exec",
@@ -34,10 +34,10 @@ pub(super) const TYPES: [&str; 14] = [
     "for_each",
     "noop",
 ];
-/// Types that are done by attempts of a node or a worker: what can undo a step.
+/// Types that a node or a worker performs in attempts. Only these can undo a step.
 pub(super) const PERFORMED: [&str; 7] =
     ["http", "exec", "script", "worker", "agent_task", "notification", "noop"];
-/// What can be done with each item of a list.
+/// Types that can be performed for each item of a list.
 pub(super) const EACH: [&str; 9] = [
     "http",
     "exec",
@@ -49,12 +49,12 @@ pub(super) const EACH: [&str; 9] = [
     "wait_for",
     "noop",
 ];
-/// Types whose attempts have no limit: they wait, or take no time.
+/// Types whose attempts have no timeout: they wait, or take no time.
 const WITHOUT_TIMEOUT: [&str; 4] = ["timer", "human_approval", "gateway", "publish"];
-/// How long one attempt may take if nothing is said.
+/// The default timeout of one attempt.
 pub(super) const TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
 
-/// All steps, in an order in which dependencies come first.
+/// Reads all steps, and orders them so that dependencies come first.
 pub(super) fn read_all(
     reading: &mut Reading<'_>,
     field: &Field<'_>,
@@ -78,7 +78,7 @@ pub(super) fn read_all(
     order.into_iter().filter_map(|at| steps[at].take()).collect()
 }
 
-/// Counted before anything is made of them.
+/// Checks the number of dependencies before anything is built from them.
 fn few_dependencies(reading: &mut Reading<'_>, field: &Field<'_>, items: &[Field<'_>]) -> bool {
     let many = |item: &Field<'_>, key: &str| match item.node.entry(key).map(|e| &e.value.kind) {
         Some(Kind::List(named)) => named.len(),
@@ -108,7 +108,7 @@ fn read<'n>(
     let kind = kind.and_then(|field| step_type(reading, &field, &TYPES));
     let named = fields.take("depends_on");
     let dependencies = named.map(|field| dependencies(reading, &field)).unwrap_or_default();
-    // That of a `wait_for` says which event it waits for.
+    // The condition of a `wait_for` is about the event, and is read there.
     let condition = match kind {
         Some("wait_for") => None,
         _ => fields.take("condition").map(|field| reading.condition(&field)),
@@ -126,7 +126,7 @@ fn read<'n>(
     let mentions = reading.templates.take();
     let undo = fields.take("compensation").map(|field| compensation::read(reading, &field));
     let undo_mentions = reading.templates.take();
-    // Which keys there are depends on the type.
+    // Which keys are known depends on the type.
     if kind.is_some() {
         fields.finish(reading);
     } else {
@@ -203,7 +203,7 @@ fn plain_action(reading: &mut Reading<'_>, kind: &str, fields: &mut Fields<'_>) 
     }
 }
 
-/// An action inside of something else, `{ type: http, … }`, of one of these types.
+/// Reads an action inside another mapping, `{ type: http, … }`, of one of these types.
 pub(super) fn action_within(
     reading: &mut Reading<'_>,
     mut fields: Fields<'_>,
@@ -230,7 +230,7 @@ fn timeout(
     kind: Option<&str>,
 ) -> Option<SignedDuration> {
     let kind = kind.unwrap_or_default();
-    // Its own: how long it waits.
+    // The timeout of a `wait_for` is how long it waits, and is read there.
     if kind == "wait_for" {
         return None;
     }

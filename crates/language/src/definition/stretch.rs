@@ -1,4 +1,4 @@
-//! A stretch of time, of the wall clock or of working hours.
+//! A stretch of time, measured by the clock or in working hours.
 
 use calendar::{Problem, parse_duration};
 use jiff::SignedDuration;
@@ -6,24 +6,24 @@ use serde::{Deserialize, Serialize};
 
 use super::{duration, limits};
 
-/// Most working days: about ten years, as for other durations.
+/// The maximum number of working days: about ten years, as for other durations.
 const MOST_DAYS: f64 = 3_660.0;
 
 /// `3h`, `16 working hours`, `2 working days`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stretch {
-    /// By the wall clock.
+    /// Time by the clock.
     Elapsed(SignedDuration),
-    /// Of working hours.
+    /// Working hours.
     Working(SignedDuration),
     /// Working days, each as long as the calendar says.
     WorkingDays(f64),
 }
 
 impl Stretch {
-    /// `5m`, `1h30m`, `PT5M`, `300` (seconds), `16 working hours`, `30 working minutes`,
-    /// `2 working days`. More than nothing, at most ten years.
+    /// Reads `5m`, `1h30m`, `PT5M`, `300` (seconds), `16 working hours`, `30 working minutes` or `2
+    /// working days`. It must be more than zero and at most ten years.
     pub fn parse(text: &str) -> Result<Stretch, Problem> {
         let stretch = match text.split_once("working") {
             Some((number, unit)) => working(text, number.trim(), unit.trim())?,
@@ -37,7 +37,7 @@ impl Stretch {
         }
     }
 
-    /// Whether a calendar has to say what it means.
+    /// Whether its meaning depends on a calendar.
     pub fn needs_calendar(self) -> bool {
         !matches!(self, Stretch::Elapsed(_))
     }

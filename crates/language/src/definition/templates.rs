@@ -1,4 +1,4 @@
-//! Conditions and templates in a definition: which texts are filled in, and what they may name.
+//! Conditions and templates in a definition: which texts are filled in, and what they may mention.
 
 use std::collections::HashSet;
 use std::ptr;
@@ -13,17 +13,17 @@ use super::reading::{Field, Reading};
 use super::source::Span;
 use super::tree::{Kind, Node, cut};
 
-/// What `input` is when a call comes in.
+/// The fields of `input` in the templates of a webhook trigger.
 const OF_A_CALL: [&str; 2] = ["body", "headers"];
 
-/// What a text may name, by when it is filled in.
+/// When a text is filled in, which determines the names it may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Where it is decided what a run does, and what is stored with it.
+    /// When the engine decides what a run does. The value is stored with the run.
     Decided,
-    /// When an attempt is performed: secrets too.
+    /// When an attempt is performed. Secrets are available too.
     Performed,
-    /// When a call comes in.
+    /// When a webhook is called.
     Called,
     /// When an event is published.
     Published,
@@ -45,50 +45,50 @@ impl Place {
     }
 }
 
-/// A step that a text names.
+/// A step that a text mentions.
 pub(super) struct Mention {
     pub(super) path: String,
     pub(super) span: Span,
     pub(super) id: String,
 }
 
-/// What was found in the texts that were read.
+/// What was found in the texts read so far.
 #[derive(Default)]
 pub(super) struct Templates {
     /// Whether `item` and `index` are known.
     pub(super) over_items: bool,
-    /// What `input` is, as far as the definition says so.
+    /// The schema of `input`, if the definition declares one.
     pub(super) input: Option<InputSchema>,
     mentions: Vec<Mention>,
-    /// The texts that are filled in, or are scripts, where braces mean something else.
+    /// Texts that are filled in, and scripts, where braces mean something else.
     filled: HashSet<*const Node>,
     count: usize,
 }
 
 impl Templates {
-    /// Whether a text was read as one that is filled in, or that is no template whatever it holds.
+    /// Whether a text was read as one that is filled in, or as one that is never a template.
     pub(super) fn is_filled(&self, node: &Node) -> bool {
         self.filled.contains(&ptr::from_ref(node))
     }
 
-    /// Braces in this text are read by whoever reads it.
+    /// Marks a text whose braces its own reader handles.
     pub(super) fn fill(&mut self, node: &Node) {
         self.filled.insert(ptr::from_ref(node));
     }
 
-    /// The steps that were named since they were last taken.
+    /// Takes the mentions found since the last call.
     pub(super) fn take(&mut self) -> Vec<Mention> {
         std::mem::take(&mut self.mentions)
     }
 }
 
 impl Reading<'_> {
-    /// An expression that decides what a run does.
+    /// Reads an expression that decides what a run does.
     pub(super) fn condition(&mut self, field: &Field<'_>) -> Option<String> {
         self.condition_at(field, Place::Decided)
     }
 
-    /// An expression that decides.
+    /// Reads an expression that is evaluated at this place.
     pub(super) fn condition_at(&mut self, field: &Field<'_>, place: Place) -> Option<String> {
         if let Kind::Bool(value) = &field.node.kind {
             return Some(value.to_string());
@@ -100,14 +100,14 @@ impl Reading<'_> {
         Some(text.to_owned())
     }
 
-    /// A text that may hold templates.
+    /// Reads a text that may contain templates.
     pub(super) fn template(&mut self, field: &Field<'_>, place: Place) -> Option<String> {
         let text = self.text(field)?;
         self.check_template(field, text, place)?;
         Some(text.to_owned())
     }
 
-    /// A value whose texts may hold templates, of a limited size.
+    /// Reads a value of limited size whose texts may contain templates.
     pub(super) fn filled_value(&mut self, field: &Field<'_>, place: Place) -> serde_json::Value {
         self.check_below(field, place);
         super::json::payload(self, field, limits::PAYLOAD_BYTES)
@@ -173,7 +173,7 @@ impl Reading<'_> {
         if self.templates.count > limits::REFERENCES {
             let flaw = Flaw::new("limit", "too many names in the templates of this definition");
             let flaw = flaw.allow(format!("at most {}", limits::REFERENCES));
-            // Told once.
+            // Reported only once.
             if self.templates.count - found.roots.len() <= limits::REFERENCES {
                 self.report(&field.path, field.node.span, flaw);
             }
@@ -188,7 +188,7 @@ impl Reading<'_> {
         for named in found.inputs.iter().filter(|_| known.contains(&Root::Input)) {
             self.input_fields(field, named, place);
         }
-        // Where steps are not known at all, that is told already.
+        // If steps are not available here at all, that was already reported.
         let steps = if known.contains(&Root::Steps) { found.steps } else { Vec::new() };
         for step in steps {
             let span = self.inside(field.node, step.span);
@@ -198,7 +198,7 @@ impl Reading<'_> {
         Some(())
     }
 
-    /// Reports a field of `input` that cannot be there.
+    /// Reports a field of `input` that cannot exist.
     fn input_fields(&mut self, field: &Field<'_>, named: &InputReference, place: Place) {
         let (at, known): (usize, Vec<&str>) = match (place, &self.templates.input) {
             (Place::Called, _) => match named.names.first().map(String::as_str) {
@@ -233,7 +233,7 @@ impl Reading<'_> {
         self.report(&field.path, span, flaw);
     }
 
-    /// Reports every text with a template that nobody fills in: it must not be taken literally.
+    /// Reports every template that nothing fills in: it must not be taken literally.
     pub(super) fn no_other_templates(&mut self, root: &Node) {
         if self.is_described() || self.source().text().contains("{{") {
             self.search(&Field { path: String::new(), node: root });
@@ -241,7 +241,7 @@ impl Reading<'_> {
     }
 
     fn search(&mut self, field: &Field<'_>) {
-        // Something is wrong with it already, and its templates were not looked at.
+        // A flaw was already reported there, and its templates were not read.
         if self.has_flaw_at(&field.path) {
             return;
         }

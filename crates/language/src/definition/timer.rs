@@ -12,7 +12,7 @@ use super::tree::Kind;
 use super::trigger::Defaults;
 use super::until::Until;
 
-/// How long a timer waits that says nothing.
+/// How long a timer waits by default.
 const DEFAULT_DELAY: SignedDuration = SignedDuration::from_mins(1);
 
 pub(super) fn read(
@@ -24,7 +24,7 @@ pub(super) fn read(
         (Some(field), None) => delay(reading, &field, defaults),
         (None, Some(field)) => until(reading, &field, defaults),
         (Some(first), Some(field)) => {
-            // Their templates are right where they are; it is one too many.
+            // Both templates are allowed here; only one of the two keys is.
             for field in [&first, &field].into_iter().filter(|field| is_template(field)) {
                 reading.template(field, Place::Decided);
             }
@@ -66,7 +66,7 @@ fn is_template(field: &Field<'_>) -> bool {
     matches!(&field.node.kind, Kind::Text(text) if text.contains("{{"))
 }
 
-/// A stretch of time; working time only where a calendar says what that is.
+/// Reads a stretch of time. Working time is allowed only if there is a calendar.
 pub(super) fn stretch(
     reading: &mut Reading<'_>,
     field: &Field<'_>,

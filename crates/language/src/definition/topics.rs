@@ -1,4 +1,4 @@
-//! Topics: what a definition declares, and that whoever names one means one of these.
+//! Topics: reads the declarations, and checks that every reference names a declared topic.
 
 use std::collections::HashSet;
 
@@ -12,14 +12,14 @@ use super::reading::{Field, Reading};
 use super::source::Span;
 use super::tree::{Kind, cut};
 
-/// What someone who names a topic does with it.
+/// Whether a reference to a topic publishes or subscribes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Publishes,
     Subscribes,
 }
 
-/// The topics that were named so far, except where they are declared.
+/// References to topics found so far, without the declarations.
 #[derive(Default)]
 pub(super) struct Mentions(Vec<Mention>);
 
@@ -30,7 +30,7 @@ struct Mention {
     role: Role,
 }
 
-/// A topic that is named by someone who publishes or subscribes.
+/// Reads a reference to a topic.
 pub(super) fn named(reading: &mut Reading<'_>, field: &Field<'_>, role: Role) -> Option<String> {
     let topic = read_name(reading, field)?;
     let (path, span) = (field.path.clone(), field.node.span);
@@ -38,7 +38,7 @@ pub(super) fn named(reading: &mut Reading<'_>, field: &Field<'_>, role: Role) ->
     Some(topic)
 }
 
-/// One topic or several, but not none.
+/// Reads one or more references to topics.
 pub(super) fn list(
     reading: &mut Reading<'_>,
     field: &Field<'_>,
@@ -77,8 +77,8 @@ fn not_a_name(name: &str, why: String) -> Flaw {
     Flaw::new("topic", format!("{} is not the name of a topic", quoted(name))).allow(why)
 }
 
-/// What is declared: a list of names or entries, or a mapping of names to options. `None` if nothing of it
-/// can be read.
+/// Reads the declarations: a list of names or entries, or a mapping of names to options. `None` if
+/// nothing can be read.
 pub(super) fn declared(
     reading: &mut Reading<'_>,
     field: &Field<'_>,
@@ -111,7 +111,7 @@ pub(super) fn declared(
     Some(topics)
 }
 
-/// `orders.new`, or `{ name: orders.new, shared: true }`.
+/// Reads `orders.new`, or `{ name: orders.new, shared: true }`.
 fn entry(reading: &mut Reading<'_>, item: &Field<'_>) -> Option<TopicDeclaration> {
     if !matches!(item.node.kind, Kind::Map(_)) {
         return read_name(reading, item).map(|name| TopicDeclaration { name, ..plain() });
@@ -123,13 +123,13 @@ fn entry(reading: &mut Reading<'_>, item: &Field<'_>) -> Option<TopicDeclaration
     Some(TopicDeclaration { name: name?, ..topic })
 }
 
-/// One without a word about it.
+/// A topic with default options and no name.
 fn plain() -> TopicDeclaration {
     let (name, max_attempts) = (String::new(), limits::DEFAULT_EVENT_ATTEMPTS);
     TopicDeclaration { name, shared: false, external: false, max_attempts }
 }
 
-/// The options behind a name; nothing there means those that apply if nothing is said.
+/// Reads the options after a name. Nothing there means the defaults.
 fn with_options(reading: &mut Reading<'_>, name: &str, field: &Field<'_>) -> TopicDeclaration {
     let fields = match field.node.kind {
         Kind::Null => None,
@@ -148,7 +148,8 @@ fn options(reading: &mut Reading<'_>, mut fields: Fields<'_>) -> TopicDeclaratio
     TopicDeclaration { shared, external, max_attempts, ..plain() }
 }
 
-/// Reports topics that are named and not declared, and such that are published to while nobody works on them.
+/// Reports topics that are referenced and not declared, and topics that are published to although
+/// nothing subscribes to them.
 pub(super) fn check(reading: &mut Reading<'_>, declared: &[TopicDeclaration]) {
     let mentions = std::mem::take(&mut reading.topics.0);
     let subscribed = mentions.iter().filter(|mention| mention.role == Role::Subscribes);
@@ -173,7 +174,7 @@ pub(super) fn check(reading: &mut Reading<'_>, declared: &[TopicDeclaration]) {
     }
 }
 
-/// The declared topic that is most likely meant: a slip in a subscription is told once.
+/// The declared topic that is most likely meant, so that a typo in a subscription is reported once.
 fn meant<'a>(topic: &'a str, declared: &'a [TopicDeclaration]) -> &'a str {
     let known = || declared.iter().map(|declared| declared.name.as_str());
     match known().any(|name| name == topic) {

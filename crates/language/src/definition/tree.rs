@@ -1,8 +1,8 @@
-//! A text as a tree of values, each with its place. JSON is YAML.
+//! Parses a text to a tree of values, each with its position. JSON is YAML.
 //!
-//! Only what JSON can say is read: anchors, aliases, merge keys, tags, directives and further
-//! documents are refused. What a definition says is then what one reads in it, and no small text
-//! can become a large tree.
+//! Only what JSON can express is accepted: anchors, aliases, merge keys, tags, directives and
+//! further documents are refused. So the text means what it shows, and no small text can become a
+//! large tree.
 
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError};
 
@@ -13,14 +13,14 @@ use super::path::{join, join_index};
 use super::quoting;
 use super::source::{Source, Span};
 
-/// A value and its place.
+/// A value and its position.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) span: Span,
     pub(super) kind: Kind,
 }
 
-/// What a value is. Numbers are kept as they are written.
+/// The kind of a value. Numbers are kept as written.
 #[derive(Debug)]
 pub(super) enum Kind {
     Null,
@@ -29,7 +29,7 @@ pub(super) enum Kind {
     Text(String),
     List(Vec<Node>),
     Map(Vec<Entry>),
-    /// A function of a script, with the way to it.
+    /// A function of a script, with the path to it.
     Function(Vec<String>),
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Entry {
 }
 
 impl Node {
-    /// Where a caret is best put: at the first key of a mapping, not at all of it.
+    /// The best position for a caret: the first key of a mapping instead of all of it.
     pub(super) fn mark(&self) -> Span {
         match &self.kind {
             Kind::Map(entries) => entries.first().map_or(self.span, |entry| entry.key_span),
@@ -51,7 +51,7 @@ impl Node {
         }
     }
 
-    /// What it is, for people.
+    /// A description for people.
     pub(super) fn describe(&self) -> String {
         match &self.kind {
             Kind::Null => "nothing".to_owned(),
@@ -65,7 +65,7 @@ impl Node {
         }
     }
 
-    /// The value of a key of a mapping.
+    /// The entry of a mapping with this key.
     pub(super) fn entry(&self, key: &str) -> Option<&Entry> {
         match &self.kind {
             Kind::Map(entries) => entries.iter().find(|entry| entry.key == key),
@@ -74,7 +74,7 @@ impl Node {
     }
 }
 
-/// A text that is short enough for a message.
+/// The first line of a text, cut to fit into a message.
 pub fn cut(text: &str) -> String {
     let line = text.lines().next().unwrap_or("");
     match line.char_indices().nth(40) {
@@ -84,7 +84,7 @@ pub fn cut(text: &str) -> String {
     }
 }
 
-/// The tree of a text, with the flaws that do not keep it from being one.
+/// The tree of a text, and flaws that do not prevent one.
 pub(super) fn parse(source: &Source<'_>) -> Result<(Node, Vec<Misplaced>), Box<Misplaced>> {
     Builder {
         source,
@@ -97,7 +97,7 @@ pub(super) fn parse(source: &Source<'_>) -> Result<(Node, Vec<Misplaced>), Box<M
     .run()
 }
 
-/// A flaw that is not yet shown in the text.
+/// A flaw with its path and span, before line and excerpt are known.
 #[derive(Debug)]
 pub(super) struct Misplaced {
     pub(super) path: String,
@@ -111,11 +111,11 @@ struct Builder<'s, 't> {
     root: Option<Node>,
     count: usize,
     repeated: Vec<Misplaced>,
-    /// The way to the last value with an anchor: the anchor itself is told after its value.
+    /// The path to the last value with an anchor. The parser reports the anchor after its value.
     anchored: String,
 }
 
-/// A list or mapping whose end has not come yet.
+/// A list or mapping whose end has not been read yet.
 enum Open {
     List { start: usize, items: Vec<Node> },
     Map { start: usize, entries: Vec<Entry>, key: Option<(String, Span)> },
@@ -125,7 +125,7 @@ type Step = Result<(), Box<Misplaced>>;
 
 impl Builder<'_, '_> {
     fn run(mut self) -> Result<(Node, Vec<Misplaced>), Box<Misplaced>> {
-        // One more than allowed, so that it is this builder that says so, with the path.
+        // One more than allowed, so that this builder reports the error, with the path.
         let options = granit_parser::options! {
             disallow_directives: true,
             emit_unresolved_aliases: true,
@@ -220,7 +220,7 @@ impl Builder<'_, '_> {
             Some(Open::List { items, .. }) => items.push(node),
             Some(Open::Map { entries, key, .. }) => {
                 if let Some((key, key_span)) = key.take() {
-                    // Where nothing stands after a key, the key is what can be pointed at.
+                    // If a key has no value, the key is the best position.
                     let nothing = node.span.start == node.span.end;
                     let span = if nothing { key_span } else { node.span };
                     entries.push(Entry { key, key_span, value: Node { span, ..node } });
@@ -243,7 +243,7 @@ impl Builder<'_, '_> {
         self.place(node);
     }
 
-    /// By sorting: also a mapping with a hundred thousand keys costs no more than reading it did.
+    /// Finds repeated keys by sorting, so that a mapping with a hundred thousand keys stays cheap.
     fn no_repeated_keys(&mut self, entries: &[Entry]) {
         let mut sorted: Vec<&Entry> = entries.iter().collect();
         sorted.sort_by(|a, b| a.key.cmp(&b.key));
@@ -272,7 +272,7 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
-    /// Refuses what a value may carry in YAML and not in JSON.
+    /// Refuses aliases and tags, which JSON does not have.
     fn plain_node(&self, event: &Event<'_>, place: Span, tag_place: Option<Span>) -> Step {
         if matches!(event, Event::Alias(_) | Event::UnresolvedAlias(_)) {
             let flaw = quoting::unquoted(self.source, place.start).unwrap_or_else(|| {
@@ -320,7 +320,7 @@ impl Builder<'_, '_> {
         Box::new(Misplaced { path: self.path(), span, flaw })
     }
 
-    /// The way to what is being read.
+    /// The path to the value being read.
     fn path(&self) -> String {
         self.open.iter().fold(String::new(), |path, open| match open {
             Open::List { items, .. } => join_index(&path, items.len()),
@@ -335,7 +335,7 @@ fn bytes(span: granit_parser::Span) -> Span {
     Span::new(range.start, range.end)
 }
 
-/// What to do about the slips that people make most.
+/// The remedy for the most common syntax errors.
 fn advice(kind: &ErrorKind) -> Option<&'static str> {
     match kind {
         ErrorKind::TabNotAllowed

@@ -19,22 +19,22 @@ use crate::input_schema::InputSchema;
 use crate::policy::retry::RetrySpec;
 use crate::schedule::{self, keys};
 
-/// What can start a workflow.
+/// The types of triggers.
 pub(super) const TYPES: [&str; 4] = ["schedule", "webhook", "event", "manual"];
-/// Keys of a schedule trigger that its schedule knows nothing of.
+/// Keys of a schedule trigger that its schedule does not have.
 const OWN_KEYS: [&str; 3] = ["id", "type", "enabled"];
 
-/// What triggers and steps take from their definition.
+/// The values that triggers and steps take from their definition.
 pub(super) struct Defaults<'a> {
     pub(super) timezone: Option<String>,
     pub(super) calendar: Option<String>,
     pub(super) calendars: &'a Calendars,
-    /// What the payload of a run has to be.
+    /// The schema of a run's payload.
     pub(super) input: Option<&'a InputSchema>,
     pub(super) context: &'a ReadContext<'a>,
 }
 
-/// All triggers, in their order.
+/// Reads all triggers, in order.
 pub(super) fn read_all(
     reading: &mut Reading<'_>,
     field: &Field<'_>,
@@ -44,8 +44,8 @@ pub(super) fn read_all(
     let mut ids = Ids::default();
     let mut triggers = Vec::new();
     for item in items {
-        // With so many flaws the rest is not looked at: an unknown zone alone costs a search
-        // through all names.
+        // With so many flaws the rest is not checked: for an unknown zone alone, all zone names are
+        // searched.
         if reading.is_full() {
             break;
         }
@@ -127,7 +127,7 @@ fn trigger_type<'n>(reading: &mut Reading<'_>, field: &Field<'n>) -> Option<&'n 
     None
 }
 
-/// The keys of a schedule, as they are written. Bare numbers of seconds become durations.
+/// The keys of a schedule, as written. Bare numbers of seconds become durations.
 pub(super) fn declaration<'n>(
     reading: &mut Reading<'_>,
     path: &str,
@@ -152,7 +152,7 @@ pub(super) fn declaration<'n>(
     declaration
 }
 
-/// `300` is `300s`.
+/// Turns `300` into `300s`.
 fn seconds(value: &mut Value) {
     if let Value::Number(number) = value
         && number.is_u64()
@@ -161,8 +161,7 @@ fn seconds(value: &mut Value) {
     }
 }
 
-/// The timing that a declaration makes, or everything that is wrong with the declaration. `around` are keys
-/// that may stand beside it.
+/// The timing of a declaration, or all its mistakes. `around` lists keys that may stand beside it.
 pub(super) fn check_rule(
     declaration: &Map<String, Value>,
     defaults: &Defaults<'_>,
@@ -188,7 +187,7 @@ pub(super) fn check_rule(
         find_calendar: &find,
     };
     let built = spec.build(&context).map_err(|found| {
-        // A rule that could not be read is not told as missing as well.
+        // A rule that could not be read is not also reported as missing.
         found.into_iter().filter(|mistake| !(misshapen && mistake.problem.code == "rule"))
     });
     match built {
@@ -207,19 +206,19 @@ pub(super) fn check_rule(
     Err(mistakes)
 }
 
-/// The longest delay between retries is not shorter than the first, which may be the interval.
+/// The longest delay between retries must not be shorter than the first, which may be the interval.
 fn too_short_delay(declaration: &Map<String, Value>, timing: &Timing) -> Vec<Mistake> {
     let Some(retry) = declaration.get("retry") else { return Vec::new() };
     let built = serde_json::from_value::<RetrySpec>(retry.clone())
         .map(|retry| retry.build(schedule::interval(timing)));
     match built {
         Ok(Err(mistakes)) => mistakes.into_iter().map(|mistake| mistake.under("retry")).collect(),
-        // Its shape was checked before.
+        // The shape was checked before.
         Ok(Ok(_)) | Err(_) => Vec::new(),
     }
 }
 
-/// "No rule is given" is told of the trigger as a whole: there is no field `rule`.
+/// Reports "no rule is given" for the trigger as a whole, since there is no field `rule`.
 fn of_the_trigger(mut mistake: Mistake) -> Mistake {
     if mistake.path == "rule" {
         mistake.path.clear();
@@ -227,7 +226,7 @@ fn of_the_trigger(mut mistake: Mistake) -> Mistake {
     mistake
 }
 
-/// The key of a declaration that says when it is due.
+/// The key of a declaration that contains its rule.
 pub(super) fn rule_key(declaration: &Map<String, Value>) -> Option<&'static str> {
     let options = ["from", "anchor", "dtstart", "exdate", "rdate", "result", "dst"];
     keys::RULE_KEYS

@@ -4,22 +4,23 @@ use calendar::{Dst, Problem, Zone, Zones, parse_instant};
 use jiff::civil::{DateTime, Time};
 use jiff::{Timestamp, ToSpan};
 
-/// Longest text that is read as a time.
+/// The longest text that is read as a time.
 const LENGTH: usize = 128;
 
-/// A time as it is written, before it is known when that is.
+/// A written time, before its instant is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Until {
     /// With an offset: `2026-03-01T09:00:00Z`.
     Instant(Timestamp),
-    /// On the clocks of a zone: `2026-03-01T09:00[Europe/Berlin]`; of the workflow's, without one.
+    /// A wall time in a zone: `2026-03-01T09:00[Europe/Berlin]`; without one, in the workflow's
+    /// zone.
     Wall(DateTime, Option<String>),
     /// The next time that the clock shows this: `17:00`.
     Daily(Time),
 }
 
 impl Until {
-    /// Reads one of the forms.
+    /// Reads one of these forms.
     pub fn parse(text: &str) -> Result<Until, Problem> {
         let refuse = || {
             Problem::whole("time", text, "not a time")
@@ -41,13 +42,13 @@ impl Until {
         if let Ok(instant) = written.parse() {
             return Ok(Until::Instant(instant));
         }
-        // A date alone would be midnight, which is rarely what is meant.
+        // A date alone would mean midnight, which is rarely intended.
         let wall = written.parse().ok().filter(|_| written.contains(['T', ' ', 't']));
         wall.map(|wall| Until::Wall(wall, None)).ok_or_else(refuse)
     }
 
-    /// When that is, for someone who asks at `now` and is in `zone`. A time in a gap is the first
-    /// instant after it.
+    /// The instant of this time for a timer that begins at `now` in `zone`. A time in a gap is the
+    /// first instant after it.
     pub fn instant(
         &self,
         now: Timestamp,
@@ -72,7 +73,7 @@ impl Until {
     }
 }
 
-/// `17:00`, and nothing else.
+/// Reads exactly the form `17:00`.
 pub(super) fn clock(written: &str) -> Option<Time> {
     let (hour, minute) = written.split_once(':')?;
     let two = |text: &str| {

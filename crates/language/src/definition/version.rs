@@ -9,9 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Version {
-    /// The `X`.
     pub major: u32,
-    /// The `Y`, if there is one.
     pub minor: Option<u32>,
 }
 

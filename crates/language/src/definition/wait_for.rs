@@ -23,7 +23,8 @@ pub(super) fn read(
     Some(WaitFor { topic: topic?, condition, within })
 }
 
-/// Which event it is. One that says nothing about the event was meant for something else.
+/// Reads the condition on the event. A condition that does not mention `event` is refused, since it
+/// was meant for something else.
 fn condition(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<String> {
     let text = reading.condition_at(field, Place::Awaited)?;
     let found = expression::check_condition(&text).ok()?;
@@ -37,7 +38,7 @@ fn condition(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<String> {
     None
 }
 
-/// `within`, or `timeout`, which means the same here.
+/// Reads `within`, or `timeout`, which means the same here.
 fn within(
     reading: &mut Reading<'_>,
     fields: &mut Fields<'_>,

@@ -1,4 +1,4 @@
-//! What someone should know about a definition before relying on it.
+//! Warnings: what people should know about a definition before they rely on it.
 
 use calendar::{CatchUp, CatchUpSpec, Zone};
 use serde_json::{Map, Value};
@@ -17,9 +17,9 @@ use super::until::Until;
 use super::{ReadContext, tree};
 use crate::notification_setup::Setup;
 
-/// Remarks that stop nothing: a trigger that never fires, a time in a daylight saving gap, a timer
-/// that a timeout does not end. They have paths, in which steps are named by their ids
-/// (`steps[wait].delay`); [`locate`] makes places in the text of them.
+/// Warnings, which prevent nothing: a trigger that never fires, a time in a daylight saving gap, a
+/// timer that a timeout does not end. Their paths identify steps by id (`steps[wait].delay`);
+/// [`locate`] turns them into positions in the text.
 pub fn warnings(definition: &Definition, context: &ReadContext<'_>) -> Vec<Flaw> {
     let zone = definition.timezone.as_deref();
     let (calendars, _) = Calendars::build(definition.calendars.clone(), zone, context);
@@ -66,7 +66,7 @@ pub fn warnings(definition: &Definition, context: &ReadContext<'_>) -> Vec<Flaw>
         let flaw = Flaw { path: format!("topics[{at}]"), ..Flaw::new("unused", message) };
         unused.then_some(flaw)
     }));
-    // Without a trigger that starts a run, one that has handlers needs no steps.
+    // A workflow with handlers needs no steps unless a trigger starts a run.
     let publishes =
         |kind: &TriggerKind| matches!(kind, TriggerKind::Webhook { publish: Some(_), .. });
     let starts = definition.triggers.iter().any(|trigger| !publishes(&trigger.kind));
@@ -80,7 +80,8 @@ pub fn warnings(definition: &Definition, context: &ReadContext<'_>) -> Vec<Flaw>
     warnings
 }
 
-/// About the times of a schedule. `otherwise` is the key that is pointed at where no rule can be.
+/// Warnings about the times of a schedule. `otherwise` is the key to point at if the rule's key is
+/// not known.
 fn of_rule(
     declaration: &Map<String, Value>,
     defaults: &Defaults<'_>,
@@ -97,7 +98,7 @@ fn of_rule(
     warnings.map(|warning| flaw(warning.code, warning.message)).collect()
 }
 
-/// A consumer whose events are gone when nothing was done with them.
+/// A warning about a consumer that consumes its events without doing anything with them.
 fn of_consumer(consumer: &Consumer) -> Option<Flaw> {
     let only_reads = consumer.mutate.is_none() && consumer.next.is_none();
     let message = "there is neither mutate nor next: what it reserves is consumed, and that is all";
@@ -105,8 +106,8 @@ fn of_consumer(consumer: &Consumer) -> Option<Flaw> {
     only_reads.then(|| Flaw { path: format!("consumers.{}.prepare", consumer.name), ..flaw })
 }
 
-/// Whether something publishes or subscribes to a topic. A handler that does not say where it publishes may
-/// mean any.
+/// Whether something publishes or subscribes to a topic. A handler that does not list its topics
+/// may use any.
 fn is_named(definition: &Definition, topic: &str) -> bool {
     let named = |topics: &[String]| topics.iter().any(|name| name == topic);
     let mut producers = definition.producers.iter();
@@ -162,7 +163,8 @@ fn of_step(definition: &Definition, step: &Step, context: &ReadContext<'_>) -> O
     }
 }
 
-/// A timer that waits longer than the timeout of a trigger, which people may expect to end it.
+/// A warning about a timer that waits longer than a trigger's timeout, which people may expect to
+/// end it.
 fn after_a_trigger(definition: &Definition, step: &Step) -> Option<Flaw> {
     let Action::Timer(Timer::Delay(Stretch::Elapsed(delay))) = &step.action else { return None };
     let shortest = definition.triggers.iter().filter_map(|trigger| {
@@ -194,12 +196,12 @@ fn zone_of(definition: &Definition, context: &ReadContext<'_>) -> Option<Zone> {
     Some(calendar.map_or_else(Zone::utc, |calendar| calendar.zone().clone()))
 }
 
-/// The same flaws with line, column and excerpt, found in the text by their paths.
+/// Adds line, column and excerpt to flaws, found in the text by their paths.
 pub fn locate(mut flaws: Vec<Flaw>, text: &str) -> Vec<Flaw> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let source = Source::new(text);
     let Ok((root, _)) = tree::parse(&source) else { return flaws };
-    // A script is no tree, whatever some of them may look like.
+    // A script is no tree, even if YAML can parse it.
     if root.entry("name").is_none() {
         return flaws;
     }
@@ -213,8 +215,8 @@ pub fn locate(mut flaws: Vec<Flaw>, text: &str) -> Vec<Flaw> {
     flaws
 }
 
-/// A path in which a step is named by its place in the text instead of its id: the checked steps
-/// are in the order in which they run. A topic in a mapping is named by its key.
+/// The path with a step's index in the text instead of its id, since checked steps are in the order
+/// in which they run. A topic in a mapping is identified by its key.
 fn by_place(root: &Node, path: &str) -> String {
     let topic = path.strip_prefix("topics[").and_then(|rest| rest.strip_suffix(']'));
     if let Some(at) = topic
@@ -236,7 +238,7 @@ fn by_place(root: &Node, path: &str) -> String {
     place.map_or("steps".to_owned(), |place| format!("steps[{place}]{below}"))
 }
 
-/// Channels that cannot be reached from a node with this setup, as flaws with their places.
+/// Flaws for channels that a node with this setup cannot reach, with their positions.
 pub fn unreachable_channels(definition: &Definition, text: &str, setup: &Setup) -> Vec<Flaw> {
     let flaw = |(path, channel, why): (String, String, &str)| {
         let (what, remedy) = why.split_once("; ").unwrap_or((why, ""));
@@ -246,8 +248,9 @@ pub fn unreachable_channels(definition: &Definition, text: &str, setup: &Setup) 
     locate(setup.unreachable(definition).into_iter().map(flaw).collect(), text)
 }
 
-/// Calendars of the definition that change for others as well, as flaws with their places: their index, how many
-/// schedules of other workflows use them, and names of these workflows.
+/// Flaws for calendars of the definition whose change affects other workflows, with their
+/// positions. Each entry has the calendar's index, how many schedules of other workflows use it,
+/// and names of these workflows.
 pub fn calendars_of_others(
     changed: &[(usize, u64, Vec<String>)],
     definition: &Definition,
@@ -273,7 +276,8 @@ pub fn calendars_of_others(
     locate(changed.iter().map(flaw).collect(), text)
 }
 
-/// Where steps and handlers run commands, as flaws with their places: for hosts that do not allow them.
+/// Flaws for steps and handlers that run commands, with their positions, for nodes that do not
+/// allow commands.
 pub fn commands(definition: &Definition, text: &str) -> Vec<Flaw> {
     let by_steps = definition.steps.iter().flat_map(|step| {
         let undone = step.compensation.as_ref().map(|undo| &undo.action);
@@ -307,7 +311,7 @@ pub fn commands(definition: &Definition, text: &str) -> Vec<Flaw> {
     locate(by_steps.chain(by_producers).chain(by_consumers).map(flaw).collect(), text)
 }
 
-/// The phases of a handler that run a command.
+/// The paths of a handler's phases that run a command.
 fn of_handler<'d, const N: usize>(
     handler: String,
     phases: [(&'static str, Option<&'d Action>); N],

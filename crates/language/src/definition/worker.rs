@@ -1,4 +1,4 @@
-//! Steps of type `worker` and `agent_task`: work for others.
+//! Steps of type `worker` and `agent_task`: work for outside programs.
 
 use super::action::{AgentTask, WorkerAction};
 use super::fields::Fields;
@@ -27,7 +27,7 @@ pub(super) fn agent_task(reading: &mut Reading<'_>, fields: &mut Fields<'_>) -> 
     Some(AgentTask { agent: agent?, message: message?, model, temperature })
 }
 
-/// The name of a queue or agent: it becomes a part of URLs and labels.
+/// Reads the name of a queue or agent, which becomes part of URLs and labels.
 fn label(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<String> {
     let text = reading.text(field)?;
     let word = |b: u8| b.is_ascii_alphanumeric() || b"_-.:/".contains(&b);

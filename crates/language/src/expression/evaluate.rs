@@ -1,4 +1,4 @@
-//! Working out an expression, with a budget for operations and bytes.
+//! Evaluates expressions, with a budget for operations and bytes.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use super::scope::Scope;
 use super::syntax::Source;
 use super::{filters, limits, operators, print};
 
-/// One evaluation: what it may see and what it may still cost.
+/// One evaluation: its scope and its remaining budget.
 pub(super) struct Evaluation<'s> {
     scope: &'s Scope,
     operations: usize,
@@ -21,10 +21,10 @@ pub(super) struct Evaluation<'s> {
     output_bytes: usize,
 }
 
-/// A value, or why there is none: a name that leads nowhere is only wrong if it is used.
+/// A value, or why there is none. An undefined name is an error only if its value is used.
 type Looked<'s> = Result<Cow<'s, Value>, Missing>;
 
-/// A part of an expression that is not defined.
+/// The fault of a part of an expression that is not defined.
 pub(super) struct Missing(Fault);
 
 impl<'s> Evaluation<'s> {
@@ -46,7 +46,7 @@ impl<'s> Evaluation<'s> {
         Ok(found.into_owned())
     }
 
-    /// Counts a value that is given.
+    /// Counts a value towards the size of the result.
     pub(super) fn give(&mut self, value: &Value) -> Result<(), Fault> {
         let length = print::length(value);
         self.output_bytes = self
@@ -56,7 +56,7 @@ impl<'s> Evaluation<'s> {
         Ok(())
     }
 
-    /// Counts bytes that are about to be made.
+    /// Counts bytes before they are allocated.
     fn charge(&mut self, bytes: usize, place: Range<usize>) -> Result<(), Fault> {
         self.work_bytes = self
             .work_bytes
@@ -72,7 +72,7 @@ struct Working<'e, 's, 't> {
 }
 
 impl<'s> Working<'_, 's, '_> {
-    /// The value of a part, which has to have one.
+    /// The value of a part, which must be defined.
     fn value(&mut self, expr: &Expr<'_>) -> Result<Cow<'s, Value>, Fault> {
         self.look(expr)?.map_err(|Missing(fault)| fault)
     }
@@ -168,7 +168,7 @@ impl<'s> Working<'_, 's, '_> {
         found.ok_or_else(|| missing(name, place))
     }
 
-    /// A part of a mapping, by its key, or of a list, by its number.
+    /// A field of a mapping, or an item of a list.
     fn part(
         &mut self,
         of: &Expr<'_>,
@@ -286,7 +286,7 @@ fn missing(name: &str, place: Range<usize>) -> Missing {
     Missing(Fault::new("undefined", place, message))
 }
 
-/// What checking refuses; whoever did not check hears it here.
+/// The fault of syntax that checking refuses, for expressions that were not checked.
 fn unknown(place: Range<usize>) -> Fault {
     Fault::new("expression", place, "this is not known in expressions")
 }

@@ -1,4 +1,4 @@
-//! What is wrong with an expression: before it is used, and when it is.
+//! Faults of an expression, found when it is checked and when it is evaluated.
 
 use std::fmt;
 use std::ops::Range;
@@ -6,13 +6,13 @@ use std::ops::Range;
 /// What is wrong with a condition or template, and where in its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// A stable word for programs: `expression`, `name`, `filter`, …
+    /// A stable code for programs: `expression`, `name`, `filter`, …
     pub code: &'static str,
-    /// The part of the text that is wrong, in bytes.
+    /// The wrong part of the text, in bytes.
     pub span: Range<usize>,
-    /// What is wrong, in one line. It never holds a value: that could be a secret.
+    /// What is wrong, in one line. It never contains a value, which could be a secret.
     pub message: String,
-    /// What may stand there.
+    /// What is allowed there.
     pub allowed: Option<String>,
     /// What to write instead.
     pub remedy: Option<String>,
@@ -47,7 +47,7 @@ impl Fault {
         }
     }
 
-    /// The same for whoever does not see the text.
+    /// The error for readers who do not see the text: it quotes the wrong part.
     pub(super) fn of(self, text: &str) -> ExpressionError {
         let part = text.get(whole(text, self.span.clone())).unwrap_or(text);
         ExpressionError {
@@ -58,7 +58,7 @@ impl Fault {
     }
 }
 
-/// A place that begins with `.name` or `[name]`, with what that is a part of.
+/// Extends a span that begins with `.name` or `[name]` to the expression before it.
 fn whole(text: &str, span: Range<usize>) -> Range<usize> {
     let is_part = text.get(span.clone()).is_some_and(|part| part.starts_with(['.', '[']));
     let Some(before) = text.get(..span.start).filter(|_| is_part) else { return span };
@@ -66,14 +66,14 @@ fn whole(text: &str, span: Range<usize>) -> Range<usize> {
     before.trim_end_matches(belongs).len()..span.end
 }
 
-/// Why an expression gives nothing.
+/// Why an expression has no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpressionError {
-    /// A stable word for programs: `undefined`, `type`, `limit`, …
+    /// A stable code for programs: `undefined`, `type`, `limit`, …
     pub code: &'static str,
-    /// What is wrong, in one line. It never holds a value: that could be a secret.
+    /// What is wrong, in one line. It never contains a value, which could be a secret.
     pub message: String,
-    /// The part of the text that is wrong, cut if it is long.
+    /// The wrong part of the text, cut if it is long.
     pub expression: String,
 }
 

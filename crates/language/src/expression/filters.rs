@@ -1,4 +1,4 @@
-//! The filters: few, and none can make more than it is charged for beforehand.
+//! The filters. There are few, and none can allocate more than it is charged for beforehand.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use super::fault::Fault;
 use super::operators::{is_true, read_decimal};
 use super::print::{self, kind, text, weight};
 
-/// The name of each, with the fewest and the most values it takes.
+/// The filters, each with its minimum and maximum number of arguments.
 const FILTERS: [(&str, usize, usize); 14] = [
     ("default", 1, 2),
     ("first", 0, 0),
@@ -27,12 +27,12 @@ const FILTERS: [(&str, usize, usize); 14] = [
     ("upper", 0, 0),
 ];
 
-/// All names.
+/// The names of all filters.
 pub(super) fn names() -> Vec<&'static str> {
     FILTERS.iter().map(|(name, ..)| *name).collect()
 }
 
-/// Whether there is such a filter that takes so many values.
+/// Checks that the filter exists and takes this many arguments.
 pub(super) fn check(name: &str, values: usize, place: Range<usize>) -> Result<(), Fault> {
     let Some((_, fewest, most)) = FILTERS.iter().find(|(known, ..)| *known == name) else {
         let message = format!("unknown filter {}", crate::definition::cut(name));
@@ -51,7 +51,7 @@ pub(super) fn check(name: &str, values: usize, place: Range<usize>) -> Result<()
     Err(Fault::new("filter", place, format!("{name} takes {takes}, here it has {values}")))
 }
 
-/// Another value for one that is not there; with `true` also for one that is empty.
+/// Replaces a missing value; with `true` as second argument, an empty one too.
 pub(super) fn default<'s>(
     value: Option<Cow<'s, Value>>,
     args: Vec<Cow<'s, Value>>,
@@ -65,7 +65,7 @@ pub(super) fn default<'s>(
     kept.or(other).ok_or_else(|| Fault::new("filter", place, "default takes a value"))
 }
 
-/// At most how many bytes a filter makes.
+/// The maximum number of bytes that a filter allocates.
 pub(super) fn cost(name: &str, value: &Value, args: &[Cow<'_, Value>]) -> usize {
     let whole = weight(value);
     match (name, value, args) {
@@ -87,7 +87,7 @@ pub(super) fn cost(name: &str, value: &Value, args: &[Cow<'_, Value>]) -> usize 
     }
 }
 
-/// What a filter makes of a value.
+/// Applies a filter to a value.
 pub(super) fn apply(
     name: &str,
     value: &Value,
@@ -160,13 +160,13 @@ fn end(name: &str, value: &Value) -> Option<Value> {
     }
 }
 
-/// Without what is behind the point; a text has to be a whole number.
+/// Drops the fraction of a number. A text must be a whole number.
 fn int(value: &Value) -> Option<Number> {
     match value {
         Value::Bool(value) => Some(Number::from(u8::from(*value))),
         Value::Number(number) if number.is_f64() => {
             let whole = number.as_f64()?.trunc();
-            // Beyond this a decimal number does not tell whole ones apart.
+            // Beyond this, a float does not distinguish neighbouring whole numbers.
             (whole.abs() <= 9_007_199_254_740_992.0).then(|| Number::from(whole as i64))
         }
         Value::Number(number) => Some(number.clone()),
@@ -187,7 +187,7 @@ fn float(value: &Value) -> Option<Number> {
     }
 }
 
-/// Whole numbers stay whole.
+/// Rounds a number. Whole numbers stay whole.
 fn round(value: &Value, digits: i32) -> Option<Number> {
     let Value::Number(number) = value else { return None };
     if !number.is_f64() {

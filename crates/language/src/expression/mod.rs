@@ -1,8 +1,8 @@
 //! Conditions (`steps.check.output.score > 80`) and templates (`Report of {{ input.day }}`).
 //!
-//! One language for both: the expressions of Jinja. A text is read by `syntax` (with the parser of
-//! `minijinja`), what it names is found by `references`, and `evaluate` works it out over JSON.
-//! Nothing here can take long or grow large: see [`limits`].
+//! Both use the expressions of Jinja. `syntax` parses a text (with the parser of `minijinja`),
+//! `references` finds the names it uses, and `evaluate` evaluates it over JSON. Nothing here can
+//! take long or grow large: see [`limits`].
 //!
 //! ```
 //! use language::expression::{Scope, check_template, holds, text, value};
@@ -44,7 +44,8 @@ use evaluate::Evaluation;
 use pieces::{Piece, is_template, only_expression, pieces};
 use syntax::Source;
 
-/// What a condition names, or why it is none. `{{ … }}` around all of it is allowed.
+/// The names that a condition uses, or why it is invalid. `{{ … }}` around the whole condition is
+/// allowed.
 pub fn check_condition(text: &str) -> Result<References, Fault> {
     let (inside, at) = inside(text)?;
     let mut references = References::default();
@@ -52,7 +53,7 @@ pub fn check_condition(text: &str) -> Result<References, Fault> {
     Ok(references)
 }
 
-/// What a text names in its templates, or the first fault of each template that has one.
+/// The names that the templates of a text use, or the first fault of each faulty template.
 pub fn check_template(text: &str) -> Result<References, Vec<Fault>> {
     let (mut references, mut faults) = (References::default(), Vec::new());
     for piece in pieces(text).map_err(|fault| vec![fault])? {
@@ -63,8 +64,8 @@ pub fn check_template(text: &str) -> Result<References, Vec<Fault>> {
     if faults.is_empty() { Ok(references) } else { Err(faults) }
 }
 
-/// Whether a condition holds. What is not `true` or `false` holds if it is neither `null`, zero nor
-/// empty.
+/// Whether a condition holds. A value other than `true` or `false` holds if it is neither `null`,
+/// zero nor empty.
 pub fn holds(condition: &str, scope: &Scope) -> Result<bool, ExpressionError> {
     let mut evaluation = Evaluation::new(scope);
     let (inside, at) = inside(condition).map_err(|fault| fault.of(condition))?;
@@ -77,8 +78,8 @@ pub fn text(template: &str, scope: &Scope) -> Result<String, ExpressionError> {
     filled(&mut Evaluation::new(scope), template)
 }
 
-/// A value with the templates in its texts filled in. A text that is one template alone gives the
-/// value of its type. Keys of mappings stay as they are.
+/// A value with the templates in its texts filled in. A text that is exactly one template yields
+/// the template's value with its type. Keys of mappings stay as they are.
 pub fn value(value: &Value, scope: &Scope) -> Result<Value, ExpressionError> {
     walk(&mut Evaluation::new(scope), value)
 }
@@ -127,7 +128,7 @@ fn expression(evaluation: &mut Evaluation<'_>, text: &str, at: usize) -> Result<
     evaluation.run(&source, &parsed)
 }
 
-/// A condition without the braces that some write around it.
+/// A condition without the braces that some people write around it.
 fn inside(condition: &str) -> Result<(&str, usize), Fault> {
     match only_expression(condition) {
         Some(found) => Ok(found),

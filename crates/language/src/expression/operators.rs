@@ -1,4 +1,4 @@
-//! Comparing, calculating and testing values.
+//! Compares, calculates and tests values.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use serde_json::{Number, Value};
 use super::fault::Fault;
 use super::print::kind;
 
-/// What `is` can ask.
+/// The tests that `is` knows.
 const TESTS: [&str; 12] = [
     "defined",
     "undefined",
@@ -43,7 +43,7 @@ pub(super) fn constant(value: &minijinja::Value, place: Range<usize>) -> Result<
         .map_err(|_| Fault::new("number", place, "a number of more than 64 bits"))
 }
 
-/// Numbers are equal by their value, `1` and `1.0` too.
+/// Whether two values are equal. Numbers compare by value, so `1` equals `1.0`.
 pub(super) fn equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => number_order(left, right).is_eq(),
@@ -58,7 +58,7 @@ pub(super) fn equal(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// Which of two comes first; only numbers and texts do.
+/// The order of two values. Only numbers and texts have one.
 pub(super) fn order(left: &Value, right: &Value, place: Range<usize>) -> Result<Ordering, Fault> {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => Ok(number_order(left, right)),
@@ -78,12 +78,12 @@ fn whole(number: &Number) -> Option<i128> {
     number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from))
 }
 
-/// Minus zero is zero.
+/// The number as a float, with minus zero as zero.
 fn decimal(number: &Number) -> f64 {
     number.as_f64().unwrap_or(f64::NAN) + 0.0
 }
 
-/// Whether a list has an item, a text a part, a mapping a key.
+/// Whether a list has an item, a text a substring, a mapping a key.
 pub(super) fn contains(whole: &Value, part: &Value, place: Range<usize>) -> Result<bool, Fault> {
     match (whole, part) {
         (Value::Array(items), _) => Ok(items.iter().any(|item| equal(item, part))),
@@ -97,7 +97,7 @@ pub(super) fn negated(value: &Value, place: Range<usize>) -> Result<Value, Fault
     arithmetic(BinOpKind::Sub, &Value::from(0), value, place)
 }
 
-/// `+ - * / // % **` of numbers. Whole numbers stay whole, except by `/`.
+/// `+ - * / // % **` of numbers. Whole numbers stay whole, except with `/`.
 pub(super) fn arithmetic(
     op: BinOpKind,
     left: &Value,
@@ -159,7 +159,7 @@ fn decimal_result(op: BinOpKind, left: f64, right: f64) -> Option<Number> {
     })
 }
 
-/// Whether there is such a test; none of them takes a value.
+/// Checks that the test exists. No test takes an argument.
 pub(super) fn check_test(name: &str, values: usize, place: Range<usize>) -> Result<(), Fault> {
     if !TESTS.contains(&name) {
         let message = format!("unknown test {}", crate::definition::cut(name));
@@ -173,7 +173,7 @@ pub(super) fn check_test(name: &str, values: usize, place: Range<usize>) -> Resu
     Ok(())
 }
 
-/// Whether a value is what `name` says; without a value it is not defined.
+/// Whether a value passes the test `name`; `None` is an undefined value.
 pub(super) fn test(name: &str, value: Option<&Value>, place: Range<usize>) -> Result<bool, Fault> {
     let value = match (name, value) {
         ("defined", value) => return Ok(value.is_some()),
@@ -201,7 +201,7 @@ fn mismatch(done: &str, left: &Value, right: &Value, place: Range<usize>) -> Fau
     Fault::new("type", place, message)
 }
 
-/// A decimal number of a text, finite and in the usual form.
+/// Reads a finite decimal number in the usual form.
 pub(super) fn read_decimal(written: &str) -> Option<Number> {
     let usual = |c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | '+' | 'e' | 'E');
     let written = written.trim();

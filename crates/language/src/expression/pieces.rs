@@ -1,24 +1,24 @@
-//! A text with templates, cut into what stands as it is and what is worked out.
+//! Splits a text with templates into literal pieces and expressions.
 
 use super::fault::Fault;
 use super::limits;
 use super::syntax::end_of_text;
 
-/// A part of a text.
+/// A piece of a text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece<'t> {
-    /// As it is.
+    /// Literal text.
     Literal(&'t str),
-    /// What stands between the braces, and where in the text that begins.
+    /// The text between the braces, and its offset in the whole text.
     Expression { text: &'t str, at: usize },
 }
 
-/// Whether there is anything to fill in.
+/// Whether the text contains a template.
 pub(super) fn is_template(text: &str) -> bool {
     text.contains("{{")
 }
 
-/// The expression of a text that is one template and nothing else.
+/// The expression of a text that is exactly one template.
 pub(super) fn only_expression(text: &str) -> Option<(&str, usize)> {
     let start = text.len() - text.trim_start().len();
     let after = text[start..].strip_prefix("{{")?;
@@ -30,7 +30,7 @@ pub(super) fn only_expression(text: &str) -> Option<(&str, usize)> {
     rest.trim().is_empty().then_some((inside, start + 2))
 }
 
-/// The parts of a text, in their order.
+/// The pieces of a text, in order.
 pub(super) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, Fault> {
     let mut pieces = Vec::new();
     if !is_template(text) {
@@ -75,7 +75,7 @@ fn literal<'t>(pieces: &mut Vec<Piece<'t>>, text: &'t str, at: usize) -> Result<
     Ok(())
 }
 
-/// Where the expression at the beginning of `text` ends: at `}}` outside of its texts and mappings.
+/// The end of the expression at the beginning of `text`: the `}}` outside its strings and mappings.
 fn closing(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let (mut at, mut open) = (0, 0_usize);

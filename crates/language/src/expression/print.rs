@@ -1,8 +1,8 @@
-//! How values look inside of a text.
+//! How values are printed inside a text.
 
 use serde_json::Value;
 
-/// A text as it is, anything else as JSON.
+/// Appends a text as it is, and any other value as JSON.
 pub(super) fn onto(out: &mut String, value: &Value) {
     match value {
         Value::String(text) => out.push_str(text),
@@ -10,17 +10,17 @@ pub(super) fn onto(out: &mut String, value: &Value) {
     }
 }
 
-/// The same alone.
+/// The value as a text.
 pub(super) fn text(value: &Value) -> String {
     let mut out = String::new();
     onto(&mut out, value);
     out
 }
 
-/// How many bytes a value has as JSON: as a text it has no more.
+/// The number of bytes of a value as JSON. As a text it has no more.
 pub(super) fn length(value: &Value) -> usize {
     let mut counted = Counted(0);
-    // Counting does not fail.
+    // Counting cannot fail.
     let _ = serde_json::to_writer(&mut counted, value);
     counted.0
 }
@@ -38,7 +38,7 @@ impl std::io::Write for Counted {
     }
 }
 
-/// About how many bytes of memory a value takes.
+/// The approximate memory of a value, in bytes.
 pub(super) fn weight(value: &Value) -> usize {
     let below = match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
@@ -49,7 +49,7 @@ pub(super) fn weight(value: &Value) -> usize {
     32 + below
 }
 
-/// What a value is, for people.
+/// The type of a value, for people.
 pub(super) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

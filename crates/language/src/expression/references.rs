@@ -1,4 +1,4 @@
-//! What an expression names, found from its syntax, before it is ever worked out.
+//! Finds the names that an expression uses from its syntax, without evaluating it.
 
 use std::ops::Range;
 
@@ -8,9 +8,9 @@ use super::fault::Fault;
 use super::syntax::Source;
 use super::{filters, operators};
 
-/// What a step shows of itself.
+/// The fields of a step.
 const OF_A_STEP: [&str; 3] = ["output", "status", "error"];
-/// What a run shows of itself. A run that has no schedule, trigger or handler shows `null` there.
+/// The fields of a run. Without a schedule, trigger or handler, those fields are `null`.
 pub const OF_A_RUN: [&str; 15] = [
     "id",
     "schedule_id",
@@ -28,35 +28,35 @@ pub const OF_A_RUN: [&str; 15] = [
     "event",
     "handler",
 ];
-/// What a workflow shows of itself.
+/// The fields of a workflow.
 pub const OF_A_WORKFLOW: [&str; 2] = ["name", "version"];
-/// What an event shows of itself.
+/// The fields of an event.
 pub const OF_AN_EVENT: [&str; 6] =
     ["topic", "message_id", "title", "payload", "causes", "created_at"];
 
-/// Where the values of expressions come from.
+/// The names at which expressions begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Root {
-    /// The payload of the run; for the trigger of a webhook, the call.
+    /// The payload of the run; in a webhook trigger, the call.
     Input,
     /// Other steps: `steps.<id>.output`, `.status`, `.error`.
     Steps,
     /// The run.
     Run,
-    /// Its workflow.
+    /// The run's workflow.
     Workflow,
-    /// One of the items of a `for_each`.
+    /// The current item of a `for_each`.
     Item,
-    /// Its number, counted from 0.
+    /// The index of the current item, counted from 0.
     Index,
     /// An event in a topic.
     Event,
-    /// Secrets by their names.
+    /// Secrets by name.
     Secrets,
 }
 
 impl Root {
-    /// All of them.
+    /// All roots.
     pub const ALL: [Root; 8] = [
         Root::Input,
         Root::Steps,
@@ -68,7 +68,7 @@ impl Root {
         Root::Secrets,
     ];
 
-    /// As it is written.
+    /// The name in expressions.
     pub fn name(self) -> &'static str {
         match self {
             Root::Input => "input",
@@ -83,43 +83,41 @@ impl Root {
     }
 }
 
-/// What a condition or text names.
+/// The names that a condition or text uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct References {
-    /// The roots, in the order of the text, with their places in it.
+    /// The roots with their spans, in the order of the text.
     pub roots: Vec<(Root, Range<usize>)>,
     /// The steps, in the order of the text.
     pub steps: Vec<StepReference>,
-    /// The names of secrets, in the order of the text, where they are written out.
+    /// The literal names of secrets, in the order of the text.
     pub secrets: Vec<String>,
-    /// The parts of `input`, in the order of the text.
+    /// The references to `input`, in the order of the text.
     pub inputs: Vec<InputReference>,
 }
 
-/// A part of `input` that is named.
+/// A reference to a part of `input`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputReference {
-    /// The names that lead to it, as far as they are written out; empty if `input` as a whole is meant.
+    /// The literal names that lead to it; empty for `input` as a whole.
     pub names: Vec<String>,
-    /// Where in the text: the root and these names.
+    /// The span of the root and these names.
     pub span: Range<usize>,
-    /// Whether it may be missing: under `default` and `is defined`.
+    /// Whether the value may be missing: under `default` and `is defined`.
     pub may_be_missing: bool,
 }
 
-/// A step that is named.
+/// A reference to a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepReference {
-    /// Its id.
     pub id: String,
-    /// `output`, `status` or `error`; nothing if the step as a whole is meant.
+    /// `output`, `status` or `error`; `None` for the step as a whole.
     pub attribute: Option<String>,
-    /// Where in the text.
     pub span: Range<usize>,
 }
 
 impl References {
-    /// Adds what an expression names, which begins at `at` in its text.
+    /// Adds the names that an expression uses, which begins at `at` in its text.
     pub(super) fn add(&mut self, expression: &str, at: usize) -> Result<(), Fault> {
         let source = Source::new(expression, at)?;
         let parsed = source.parse()?;
@@ -130,7 +128,7 @@ impl References {
 struct Walk<'w, 't> {
     source: &'w Source<'t>,
     found: &'w mut References,
-    /// Whether what is named may be missing.
+    /// Whether the referenced value may be missing.
     may_be_missing: bool,
 }
 
@@ -196,7 +194,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// What may be missing without being wrong.
+    /// Visits an expression whose value may be missing.
     fn maybe(&mut self, expr: &Expr<'_>) -> Result<(), Fault> {
         let before = std::mem::replace(&mut self.may_be_missing, true);
         let found = self.expr(expr);
@@ -212,7 +210,7 @@ impl Walk<'_, '_> {
         })
     }
 
-    /// A root and what follows it, as far as that is written out.
+    /// Visits a root and the literal names that follow it.
     fn way(&mut self, expr: &Expr<'_>) -> Result<(), Fault> {
         let mut parts = Vec::new();
         let (mut at, mut end) = (expr, None);
@@ -261,7 +259,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// A part of `input`, as far as the names that lead to it are written out.
+    /// Adds a reference to `input` with the literal names that lead to it.
     fn input(
         &mut self,
         root: Range<usize>,
@@ -306,7 +304,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// A part of something whose parts are known.
+/// Checks a field of something whose fields are known.
 fn shown(
     what: &str,
     known: &[&'static str],

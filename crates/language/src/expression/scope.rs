@@ -1,4 +1,4 @@
-//! What expressions can see.
+//! The values that expressions can see.
 
 use std::sync::Arc;
 
@@ -7,27 +7,29 @@ use serde_json::{Map, Value, json};
 use super::fault::ExpressionError;
 use super::references::Root;
 
-/// The values behind the names in expressions. A root that was not given is not defined. Cloning is cheap.
+/// The values behind the names in expressions. A root that was not set is undefined. Cloning is
+/// cheap.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     roots: [Option<Arc<Value>>; Root::ALL.len()],
-    /// Whether `input.payload` is `input`, where `input` has no such key itself.
+    /// Whether `input.payload` means `input`, if `input` has no such key itself.
     is_payload: bool,
 }
 
 impl Scope {
-    /// The payload of the run, as JSON. It may be called `input.payload` too, unless it has a key of that name.
+    /// Sets the payload of the run, as JSON. `input.payload` means the same, unless the payload has
+    /// a key of that name.
     pub fn input(&mut self, json: &str) -> Result<(), ExpressionError> {
         self.is_payload = true;
         self.read(Root::Input, json)
     }
 
-    /// What a call brings, as JSON: `input.body` and `input.headers`.
+    /// Sets the content of a call to a webhook, as JSON: `input.body` and `input.headers`.
     pub fn call(&mut self, json: &str) -> Result<(), ExpressionError> {
         self.read(Root::Input, json)
     }
 
-    /// A step: its output as JSON, its error as a text. What it does not have is `null`.
+    /// Adds a step, with its output as JSON and its error as text. Absent values are `null`.
     pub fn step(
         &mut self,
         id: &str,
@@ -41,33 +43,33 @@ impl Scope {
         Ok(())
     }
 
-    /// The run.
+    /// Sets the run.
     pub fn run(&mut self, run: Value) {
         self.roots[Root::Run as usize] = Some(Arc::new(run));
     }
 
-    /// Its workflow.
+    /// Sets the run's workflow.
     pub fn workflow(&mut self, workflow: Value) {
         self.roots[Root::Workflow as usize] = Some(Arc::new(workflow));
     }
 
-    /// One of the items of a `for_each`, and its number, counted from 0.
+    /// Sets the current item of a `for_each` and its index, counted from 0.
     pub fn item(&mut self, item: Value, index: usize) {
         self.roots[Root::Item as usize] = Some(Arc::new(item));
         self.roots[Root::Index as usize] = Some(Arc::new(Value::from(index)));
     }
 
-    /// An event in a topic, as JSON.
+    /// Sets an event of a topic, as JSON.
     pub fn event(&mut self, json: &str) -> Result<(), ExpressionError> {
         self.read(Root::Event, json)
     }
 
-    /// A secret: only for an attempt that is performed, never for what is stored.
+    /// Adds a secret. Only for an attempt that is performed, never for anything that is stored.
     pub fn secret(&mut self, name: &str, text: &str) {
         self.entry(Root::Secrets, name, Value::from(text));
     }
 
-    /// What is behind a name, such as `input` or `steps`.
+    /// The value of a root, such as `input` or `steps`.
     pub fn seen(&self, name: &str) -> Option<&Value> {
         self.root(name)
     }
@@ -77,7 +79,7 @@ impl Scope {
         self.roots[root as usize].as_deref()
     }
 
-    /// What is meant by a key that a root does not have.
+    /// The value of a key that a root does not have but that is an alias.
     pub(super) fn alias(&self, root: &str, key: &Value) -> Option<&Value> {
         let is_payload = self.is_payload && root == Root::Input.name() && key == "payload";
         is_payload.then(|| self.root(root)).flatten()

@@ -1,7 +1,7 @@
-//! From the text of an expression to its tree, with places in the text as it was written.
+//! Parses the text of an expression, with spans in the text as it was written.
 //!
-//! People write `steps.check-result.output`, which in Jinja is a subtraction. Directly after
-//! `steps.` an id is read as far as it goes, and given to the parser as `steps["check-result"]`.
+//! People write `steps.check-result.output`, which is a subtraction in Jinja. So the whole id
+//! directly after `steps.` is passed to the parser as `steps["check-result"]`.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -15,20 +15,20 @@ use super::limits;
 /// The text of an expression, ready for the parser.
 pub(super) struct Source<'t> {
     written: &'t str,
-    /// Where it begins in the text around it.
+    /// The offset of the expression in the surrounding text.
     base: usize,
     given: Cow<'t, str>,
     rewritten: Vec<Rewritten>,
 }
 
-/// An id that is given to the parser in another form.
+/// An id that is passed to the parser in another form.
 struct Rewritten {
     written: Range<usize>,
     given: Range<usize>,
 }
 
 impl<'t> Source<'t> {
-    /// `base` is where the expression begins in the text around it.
+    /// Prepares an expression. `base` is its offset in the surrounding text.
     pub(super) fn new(written: &'t str, base: usize) -> Result<Source<'t>, Fault> {
         let whole = base..base + written.len();
         if written.trim().is_empty() {
@@ -62,7 +62,7 @@ impl<'t> Source<'t> {
         let mut given = String::new();
         let mut done = 0;
         for id in ids {
-            // Without the dot before it.
+            // Without the dot before the id.
             given.push_str(&self.written[done..id.start - 1]);
             let start = given.len();
             given.push_str("[\"");
@@ -86,7 +86,7 @@ impl<'t> Source<'t> {
         })
     }
 
-    /// The place of a part, in the text around the expression.
+    /// The span of a part, in the surrounding text.
     pub(super) fn place(&self, span: Span) -> Range<usize> {
         self.range(span.start_offset as usize..span.end_offset as usize)
     }
@@ -97,7 +97,8 @@ impl<'t> Source<'t> {
         self.base + start..self.base + end.max(start)
     }
 
-    /// Inside of an id in another form it is one of the id's ends.
+    /// Maps an offset in the parser's text back. Inside a rewritten id, it becomes one of the id's
+    /// ends.
     fn at(&self, given: usize, end: impl Fn(&Range<usize>) -> usize) -> usize {
         let before = self.rewritten.iter().rev().find(|id| id.given.start < given);
         let at = match before {
@@ -109,20 +110,20 @@ impl<'t> Source<'t> {
     }
 }
 
-/// What a first look at an expression finds.
+/// The result of a first scan of an expression.
 struct Scanned {
     tokens: usize,
     nesting: usize,
-    /// Ids after `steps.` that the parser would not take for a name.
+    /// Ids after `steps.` that the parser would not accept as names.
     unusual: Vec<Range<usize>>,
 }
 
-/// Refuses a text without an end, with the place where it begins.
+/// Scans an expression. The error is the offset of an unterminated string.
 fn scan(text: &str) -> Result<Scanned, usize> {
     let bytes = text.as_bytes();
     let mut scanned = Scanned { tokens: 0, nesting: 0, unusual: Vec::new() };
     let (mut at, mut open) = (0, 0_usize);
-    // Whether a dot stands before: `input.steps` is not the root.
+    // Whether a dot comes before: in `input.steps`, `steps` is not the root.
     let mut after_dot = false;
     while at < bytes.len() {
         let start = at;
@@ -170,7 +171,7 @@ fn length(bytes: &[u8], belongs: impl Fn(u8) -> bool) -> usize {
     bytes.iter().take_while(|byte| belongs(**byte)).count()
 }
 
-/// The closing quote of a text that begins at `at`.
+/// The offset of the closing quote of a string that begins at `at`.
 pub(super) fn end_of_text(text: &str, at: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let quote = bytes[at];

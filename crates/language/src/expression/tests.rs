@@ -250,7 +250,7 @@ fn bounded() {
     assert_eq!(check_template(&"{{ 1 }}".repeat(1_001)).unwrap_err()[0].code, "limit");
 }
 
-/// As deep and as long as they may be, they do not overflow the stack of a small thread.
+/// The deepest and longest allowed expressions do not overflow the stack of a small thread.
 #[test]
 fn the_deepest_that_are_allowed() {
     for text in [
@@ -281,7 +281,7 @@ fn secrets_are_not_told_in_errors() {
     }
 }
 
-/// Words and signs that mean something in an expression.
+/// Words and signs that have a meaning in expressions.
 const WORDS: [&str; 44] = [
     "input",
     "steps",
@@ -332,7 +332,8 @@ const WORDS: [&str; 44] = [
 proptest! {
     #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is written is refused with a place, or worked out, and what was checked is known.
+    /// Any text is either refused with a span or evaluated. Once checked, an expression can fail
+    /// only because of its values or the limits.
     #[test]
     fn any_words_do_no_harm(words in prop::collection::vec((0..WORDS.len(), any::<bool>()), 1..14)) {
         let word = |(word, space): &(usize, bool)| format!("{}{}", WORDS[*word], if *space { " " } else { "" });

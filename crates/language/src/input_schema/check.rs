@@ -1,4 +1,4 @@
-//! Whether a payload is what a workflow expects.
+//! Checks payloads against an input schema.
 
 use calendar::{Mistake, Problem, nearest};
 use serde_json::{Map, Value};
@@ -7,9 +7,10 @@ use super::{Additional, InputSchema, JsonType, MISTAKES};
 use crate::definition::cut;
 
 impl InputSchema {
-    /// What is wrong with a payload, each with the way to it from `payload`. Values are not shown: one may be a secret.
+    /// The mistakes in a payload, each with its path from `payload`. Values are not shown, since
+    /// one may be a secret.
     ///
-    /// No payload at all counts as an empty mapping where a mapping is expected.
+    /// A missing payload counts as an empty mapping where a mapping is expected.
     pub fn check(&self, payload: &Value) -> Vec<Mistake> {
         let empty = Value::Object(Map::new());
         let is_none = payload.is_null()

@@ -1,8 +1,10 @@
-//! What a workflow expects as its payload: a bounded part of JSON Schema, checked whenever a run starts.
+//! Input schemas: a bounded subset of JSON Schema for the payload of a workflow, checked whenever a
+//! run starts.
 //!
-//! Known are `type`, `properties`, `required`, `additionalProperties`, `items`, `enum`, `const`, bounds of numbers, lengths of
-//! texts and lists, and the annotations `title`, `description`, `default`, `examples`, `format` and `$comment`. Everything
-//! else is refused when the definition is read: a schema that is only half obeyed would be a trap.
+//! The supported keywords are `type`, `properties`, `required`, `additionalProperties`, `items`,
+//! `enum`, `const`, bounds of numbers, lengths of texts and lists, and the annotations `title`,
+//! `description`, `default`, `examples`, `format` and `$comment`. Any other keyword is refused when
+//! the definition is read, since a schema that is only half enforced would be a trap.
 
 mod check;
 mod read;
@@ -12,81 +14,74 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Deepest nesting of a schema. Reading and checking follow it by recursion.
+/// Deepest nesting of a schema. Reading and checking recurse this deep.
 pub const DEPTH: usize = 16;
-/// Most mistakes of a payload that are told at once.
+/// Most mistakes of a payload that are reported at once.
 const MISTAKES: usize = 20;
 
-/// What a value has to be. A field that is empty asks for nothing.
+/// The constraints on a value. An empty field is no constraint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InputSchema {
-    /// One of these types.
+    /// The allowed types.
     #[serde(rename = "type", skip_serializing_if = "Vec::is_empty")]
     pub types: Vec<JsonType>,
-    /// What it is called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it means.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The fields of a mapping.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub properties: BTreeMap<String, InputSchema>,
-    /// Fields that have to be there.
+    /// The required fields of a mapping.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub required: Vec<String>,
-    /// Fields that are not listed; allowed if left out, as JSON Schema has it.
+    /// Fields of a mapping that are not listed. They are allowed by default, as in JSON Schema.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub additional_properties: Option<Additional>,
-    /// Each item of a list.
+    /// The schema of each item of a list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub items: Option<Box<InputSchema>>,
-    /// One of these values.
+    /// The allowed values.
     #[serde(rename = "enum", skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<Value>,
-    /// This value.
+    /// The only allowed value.
     #[serde(rename = "const", skip_serializing_if = "Option::is_none")]
     pub only: Option<Value>,
-    /// A number that is not smaller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub minimum: Option<f64>,
-    /// A number that is not greater.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub maximum: Option<f64>,
-    /// A number that is greater.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exclusive_minimum: Option<f64>,
-    /// A number that is smaller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exclusive_maximum: Option<f64>,
-    /// A text of at least so many characters.
+    /// The minimum number of characters of a text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_length: Option<u64>,
-    /// A text of at most so many characters.
+    /// The maximum number of characters of a text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_length: Option<u64>,
-    /// A list of at least so many items.
+    /// The minimum number of items of a list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_items: Option<u64>,
-    /// A list of at most so many items.
+    /// The maximum number of items of a list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_items: Option<u64>,
-    /// What a form begins with. It is not filled in when the field is missing.
+    /// The initial value in a form. It is not filled in when the field is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
-    /// For people.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub examples: Vec<Value>,
 }
 
-/// Fields of a mapping that are not listed.
+/// The rule for fields of a mapping that are not listed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Additional {
-    /// Whether there may be some.
+    /// Whether such fields are allowed.
     Allowed(bool),
-    /// What each has to be.
+    /// The schema of each such field.
     Each(Box<InputSchema>),
 }
 
@@ -94,24 +89,19 @@ pub enum Additional {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JsonType {
-    /// A mapping.
     Object,
-    /// A list.
     Array,
-    /// A text.
     String,
     /// Any number.
     Number,
     /// A whole number.
     Integer,
-    /// True or false.
     Boolean,
-    /// Nothing.
     Null,
 }
 
 impl JsonType {
-    /// All of them.
+    /// All types.
     pub const ALL: [JsonType; 7] = [
         JsonType::Object,
         JsonType::Array,
@@ -122,7 +112,7 @@ impl JsonType {
         JsonType::Null,
     ];
 
-    /// As it is written in a schema.
+    /// The name in a schema.
     pub fn name(self) -> &'static str {
         match self {
             JsonType::Object => "object",
@@ -135,7 +125,7 @@ impl JsonType {
         }
     }
 
-    /// For people.
+    /// A description for people.
     fn words(self) -> &'static str {
         match self {
             JsonType::Object => "a mapping",
@@ -150,8 +140,8 @@ impl JsonType {
 }
 
 impl InputSchema {
-    /// The first of these names that cannot lead anywhere: a field that the schema does not list, and does not say that
-    /// there may be others. With the names that are listed there.
+    /// The index of the first of these names that cannot lead anywhere, with the names that are
+    /// listed there. It is a field that the schema does not list, where it does not allow others.
     pub fn unknown_field(&self, names: &[String]) -> Option<(usize, Vec<&str>)> {
         let mut at = self;
         for (place, name) in names.iter().enumerate() {
@@ -172,7 +162,7 @@ impl InputSchema {
         None
     }
 
-    /// What it asks for, in a line for people.
+    /// The constraints in one line for people.
     pub fn words(&self) -> String {
         if let Some(only) = &self.only {
             return only.to_string();
@@ -185,8 +175,9 @@ impl InputSchema {
         if types.is_empty() { "anything".to_owned() } else { types.join(" or ") }
     }
 
-    /// A payload to begin with: what the schema gives as `default`, example, constant or first choice, else an empty
-    /// value of the type. Fields that may be left out are there only if the schema gives a value for them.
+    /// A sample payload: the schema's `default`, example, constant or first choice, otherwise an
+    /// empty value of the type. Optional fields are included only if the schema gives a value for
+    /// them.
     pub fn sample(&self) -> Value {
         let given = self.default.as_ref().or(self.examples.first()).or(self.only.as_ref());
         if let Some(given) = given.or(self.choices.first()) {

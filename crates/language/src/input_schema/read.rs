@@ -1,4 +1,4 @@
-//! A schema as people write it, or everything that is wrong with it.
+//! Reads a schema, or reports all its mistakes.
 
 use calendar::{Mistake, Problem, nearest};
 use serde_json::{Map, Value};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::{Additional, DEPTH, InputSchema, JsonType};
 use crate::definition::cut;
 
-/// The keywords that are obeyed or shown.
+/// The keywords that are enforced or shown.
 const KEYWORDS: [&str; 20] = [
     "type",
     "properties",
@@ -33,7 +33,7 @@ const KEYWORDS: [&str; 20] = [
 const IGNORED: [&str; 3] = ["$schema", "$id", "$comment"];
 
 impl InputSchema {
-    /// Reads a schema. What is wrong is told with the way to it; the schema is as good as the rest of it.
+    /// Reads a schema. Mistakes come with their paths; the schema consists of what is valid.
     pub fn read(written: &Value) -> (InputSchema, Vec<Mistake>) {
         let mut mistakes = Vec::new();
         let schema = Reader { mistakes: &mut mistakes }.schema("", written, DEPTH);
@@ -128,7 +128,8 @@ impl Reader<'_> {
         self.mistakes.push(Mistake::new(path, problem));
     }
 
-    /// A schema that no payload can fit, or that says something of fields it does not have.
+    /// Reports a schema that no payload can match, or that has constraints on fields it does not
+    /// have.
     fn consistent(&mut self, path: &str, schema: &InputSchema, written: &Map<String, Value>) {
         for (at, name) in schema.required.iter().enumerate() {
             let is_listed = schema.properties.contains_key(name);

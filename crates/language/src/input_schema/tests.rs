@@ -8,7 +8,7 @@ fn schema(written: Value) -> InputSchema {
     schema
 }
 
-/// What is wrong with a payload, as `path: message`.
+/// The mistakes in a payload, as `path: message`.
 fn wrong(schema: &InputSchema, payload: Value) -> Vec<String> {
     let told = schema.check(&payload);
     told.iter().map(|mistake| format!("{}: {}", mistake.path, mistake.problem.message)).collect()

@@ -1,23 +1,23 @@
-//! Overlap: an occurrence is due while the schedule is still active.
+//! Overlap: what happens to an occurrence that is due while the schedule is still active.
 
 use serde::{Deserialize, Serialize};
 
-/// What to do.
+/// The overlap policy of a schedule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", try_from = "String")]
 pub enum Overlap {
-    /// Record and wait for the next.
+    /// Skip the occurrence and wait for the next one.
     #[default]
     Skip,
-    /// Keep at most one; it starts the moment the active one ends.
+    /// Queue at most one. It starts as soon as the active one has ended.
     Queue,
-    /// Keep up to the queue limit, then skip.
+    /// Queue up to the queue limit, then skip.
     QueueAll,
-    /// Cancel the active run; the new one starts when it has ended.
+    /// Cancel the active run. The new one starts when it has ended.
     Cancel,
-    /// Run side by side.
+    /// Run concurrently.
     Allow,
-    /// The schedule is dead, unless the overlap comes from what is made up for.
+    /// The schedule dies, unless the overlap involves a made-up occurrence.
     Error,
 }
 
@@ -40,7 +40,7 @@ impl Overlap {
         Overlap::Error,
     ];
 
-    /// As it is written.
+    /// The name in a declaration.
     pub fn name(self) -> &'static str {
         match self {
             Overlap::Skip => "skip",
@@ -53,18 +53,18 @@ impl Overlap {
     }
 }
 
-/// What becomes of a start if a limit is reached, or what it starts is active already.
+/// What happens to a start if a limit is reached, or if the schedule or handler is already active.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IfBusy {
-    /// The run is created. Over a limit it is pending until an earlier run has ended.
+    /// The run is created. Over a limit it stays pending until an earlier run has ended.
     #[default]
     Wait,
     /// Nothing is created, and the refusal names an active run.
     Refuse,
 }
 
-/// What becomes of an occurrence that is due.
+/// The decision about an occurrence that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It starts now.
@@ -73,26 +73,27 @@ pub enum Verdict {
     Skip,
     /// It waits at the end of the queue.
     Queue,
-    /// One that waits already stands for it.
+    /// A queued occurrence stands for it.
     Coalesce,
-    /// What is active is cancelled, what waited is dropped, this one waits.
+    /// Active runs are cancelled, queued occurrences are dropped, and this one is queued.
     Replace,
-    /// It fails, and the schedule with it.
+    /// It fails, and the schedule dies.
     Fail,
 }
 
-/// What is made up for after downtime, by a backfill or after a pause, and so runs at another time than its own.
+/// Whether occurrences are made up after downtime, by a backfill or after a pause, and so run at
+/// another time than their own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MadeUp {
-    /// Whether the occurrence is.
+    /// Whether the occurrence itself is made up.
     pub this: bool,
-    /// Whether one that is active or waits is.
+    /// Whether an active or queued one is made up.
     pub in_the_way: bool,
 }
 
-/// Decides over an occurrence that is due while `active` others have not ended and `queued` wait. Overlap is an error
-/// of the schedule only between occurrences that begin at their own times: what is made up for waits for its turn, and
-/// what falls due meanwhile is skipped.
+/// Decides an occurrence that is due while `active` others have not ended and `queued` others wait.
+/// Overlap is an error of the schedule only between occurrences that begin at their own times:
+/// made-up ones are queued, and those that fall due meanwhile are skipped.
 pub fn decide(
     policy: Overlap,
     active: usize,

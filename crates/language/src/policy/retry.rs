@@ -1,34 +1,34 @@
-//! Retry: how long a failed run waits until it is tried again, and when it is not.
+//! Retry: how long a failed run waits before it is retried, and when it no longer is.
 
 use calendar::{Mistake, Problem, parse_duration};
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 
-/// The base of the delay for rules that are no interval.
+/// The base of the delay for rules that are not an interval.
 const DEFAULT_DELAY: SignedDuration = SignedDuration::from_secs(60);
-/// The delay grows up to so many times the base if nothing else is said.
+/// The default longest delay, as a multiple of the base.
 const CAP: i32 = 10;
 
 /// `retry: {delay: 60s, max_delay: 10m, jitter: 0.1}`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RetrySpec {
-    /// The base of the delay; the interval, or 60 s, if left out.
+    /// The base of the delay; the interval, or 60 s, if omitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<String>,
-    /// The longest delay; ten times the base if left out.
+    /// The longest delay; ten times the base if omitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_delay: Option<String>,
-    /// Up to this part of the delay is added, by a stable hash of the run.
+    /// Up to this fraction of the delay is added, by a stable hash of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter: Option<f64>,
 }
 
-/// What follows when an occurrence has failed and is not tried again.
+/// What happens when an occurrence has failed and is not retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", try_from = "String")]
 pub enum OnExhausted {
-    /// The schedule is dead: nothing more comes until someone revives it.
+    /// The schedule is dead: nothing more starts until a person revives it.
     Die,
     /// The occurrence has failed, and the next one comes as usual.
     Continue,
@@ -43,10 +43,10 @@ impl TryFrom<String> for OnExhausted {
 }
 
 impl OnExhausted {
-    /// Both.
+    /// Both values.
     pub const ALL: [OnExhausted; 2] = [OnExhausted::Die, OnExhausted::Continue];
 
-    /// As it is written.
+    /// The name in a declaration.
     pub fn name(self) -> &'static str {
         match self {
             OnExhausted::Die => "die",
@@ -55,7 +55,7 @@ impl OnExhausted {
     }
 }
 
-/// How long a retry waits, checked.
+/// The checked delays of retries.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Retry {
     base: SignedDuration,
@@ -64,7 +64,7 @@ pub struct Retry {
 }
 
 impl RetrySpec {
-    /// `interval` is the schedule's own, if its rule is one.
+    /// Checks the declaration. `interval` is the schedule's own, if its rule is one.
     pub fn build(&self, interval: Option<SignedDuration>) -> Result<Retry, Vec<Mistake>> {
         let mut mistakes = Vec::new();
         let mut read = |key: &str, text: Option<&str>| match text.map(parse_duration) {
@@ -96,9 +96,9 @@ impl RetrySpec {
 }
 
 impl Retry {
-    /// The delay before retry number `retry` (1 is the first). `salt` decides the jitter.
+    /// The delay before retry number `retry` (1 is the first). `salt` determines the jitter.
     pub fn delay(&self, retry: u32, salt: u64) -> SignedDuration {
-        // As far as a factor goes: from a second on that is more than any delay.
+        // The largest factor. From a base of one second on, it exceeds any delay.
         let exponent = retry.saturating_sub(1).min(30);
         let delay = self.base.saturating_mul(1 << exponent).min(self.longest);
         let part = self.jitter * (mixed(salt ^ u64::from(retry)) as f64 / u64::MAX as f64);
@@ -107,12 +107,12 @@ impl Retry {
     }
 }
 
-/// Whether a failed run is tried again: 3 retries means four attempts.
+/// Whether a failed run is not retried any more. Three retries mean four attempts.
 pub fn is_exhausted(retry: u32, max_retries: u32) -> bool {
     retry.saturating_add(1) > max_retries
 }
 
-/// splitmix64: neighbouring salts give unrelated values.
+/// SplitMix64: neighbouring salts give unrelated values.
 fn mixed(salt: u64) -> u64 {
     let mut z = salt.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

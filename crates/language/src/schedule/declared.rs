@@ -1,4 +1,4 @@
-//! A schedule as it is declared and stored, and what it means once checked.
+//! The declaration of a schedule as it is stored, and its checked form.
 
 use calendar::{CatchUp, CatchUpSpec, Mistake, Problem, Rule, Timing, TimingSpec, parse_duration};
 use jiff::{SignedDuration, Timestamp};
@@ -11,36 +11,33 @@ use crate::policy::overlap::Overlap;
 use crate::policy::retry::{OnExhausted, Retry, RetrySpec};
 use crate::rules::Rules;
 
-/// Runs that fail are tried again so many times when nothing is said.
+/// The default number of retries of a failed run.
 pub const DEFAULT_MAX_RETRIES: u32 = 3;
-/// A run of a schedule that was made through the API may be performed for so long when nothing is said.
+/// The default timeout of a run, for schedules that were created through the API.
 pub const DEFAULT_TIMEOUT_SECONDS: u64 = 600;
-/// `queue_all` keeps so many when nothing is said.
+/// The default queue limit of `queue_all`.
 pub const DEFAULT_QUEUE_LIMIT: u32 = 100;
-/// Ten years: a run that takes longer is a mistake in the unit.
+/// Ten years. A longer timeout is a mistake in the unit.
 pub(crate) const LONGEST_TIMEOUT_SECONDS: u64 = 10 * 366 * 86_400;
-/// More in a queue is a flood, not a queue: each is part of the schedule's own row.
+/// The largest queue. Each queued occurrence is part of the schedule's own row.
 pub const LARGEST_QUEUE: u32 = 1_000;
-/// More retries than that are a loop.
+/// More retries than this are a loop.
 pub(crate) const LARGEST_MAX_RETRIES: u32 = 1_000;
-/// Names are shown in tables and searched.
+/// The longest name, in characters. Names are shown in tables and searched.
 pub(crate) const LONGEST_NAME: usize = 200;
-/// A payload is copied into each run.
+/// The largest payload, in bytes. It is copied into each run.
 pub const LARGEST_PAYLOAD: usize = 256 * 1024;
 
-/// What someone declared, in the form that is stored.
+/// The declaration of a schedule, in its stored form.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Declared {
-    /// What people call it.
     pub name: String,
-    /// What it is for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Whose it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// The trigger of the workflow that it stands for, if whoever made it said so.
+    /// The trigger of the workflow that the schedule stands for, if its creator named one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trigger_node_id: Option<String>,
     /// When it is due.
@@ -48,41 +45,41 @@ pub struct Declared {
     /// What happens when it is due while it is still active.
     #[serde(skip_serializing_if = "is_default")]
     pub overlap: Overlap,
-    /// How many `queue_all` keeps.
+    /// How many occurrences `queue_all` keeps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_limit: Option<u32>,
     /// What happens to missed occurrences.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub catch_up: Option<CatchUpSpec>,
-    /// It ends after so many; 0 for no end.
+    /// The number of successful occurrences after which the schedule is done; 0 for no limit.
     #[serde(skip_serializing_if = "is_default")]
     pub total_repeats: u64,
-    /// Failed runs are tried again so many times.
+    /// How often a failed run is retried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_retries: Option<u32>,
     /// How long a retry waits.
     #[serde(skip_serializing_if = "is_default")]
     pub retry: RetrySpec,
-    /// For how many seconds a run may be performed; 0 for no limit. If nothing is stored, the workflow's own limit
-    /// applies.
+    /// For how many seconds a run may be performed; 0 for no limit. If omitted, the workflow's own
+    /// limit applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<u64>,
-    /// What each run gets, exactly as it was written.
+    /// The payload of each run, exactly as it was written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload: Option<Box<RawValue>>,
-    /// What follows when retries are exhausted.
+    /// What happens when retries are exhausted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_exhausted: Option<OnExhausted>,
-    /// Paused when retries are exhausted, whatever `on_exhausted` says.
+    /// Whether the schedule is paused when retries are exhausted, regardless of `on_exhausted`.
     #[serde(skip_serializing_if = "is_default")]
     pub pause_on_failure: bool,
     /// How long its history is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retention: Option<String>,
-    /// What happens when an occurrence finally fails; what the workflow says, if left out.
+    /// What happens when an occurrence finally fails; what the workflow says, if omitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_failure: Option<Vec<IncidentAction>>,
-    /// What happens when it succeeds again; what the workflow says, if left out.
+    /// What happens when it succeeds again; what the workflow says, if omitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_recovery: Option<Vec<IncidentAction>>,
 }
@@ -98,10 +95,10 @@ impl PartialEq for Declared {
     }
 }
 
-/// A declaration that was checked, ready for decisions.
+/// A checked declaration, ready for decisions.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// When it is due, with the place in its spread window.
+    /// When the schedule is due, including its position in a spread window.
     pub timing: Timing,
     /// What happens to missed occurrences.
     pub catch_up: CatchUp,
@@ -110,48 +107,48 @@ pub struct Plan {
 }
 
 impl Declared {
-    /// How many `queue_all` keeps.
+    /// How many occurrences `queue_all` keeps.
     pub fn queue_limit(&self) -> u32 {
         self.queue_limit.unwrap_or(DEFAULT_QUEUE_LIMIT)
     }
 
-    /// Failed runs are tried again so many times.
+    /// How often a failed run is retried.
     pub fn max_retries(&self) -> u32 {
         self.max_retries.unwrap_or(DEFAULT_MAX_RETRIES)
     }
 
-    /// What follows when retries are exhausted.
+    /// What happens when retries are exhausted.
     pub fn on_exhausted(&self) -> OnExhausted {
         self.on_exhausted.unwrap_or(OnExhausted::Die)
     }
 
-    /// For how long a run may be performed, if that is limited.
+    /// The timeout of a run, if there is one.
     pub fn timeout(&self) -> Option<SignedDuration> {
         let seconds = self.timeout_seconds.filter(|seconds| *seconds > 0)?;
         Some(SignedDuration::from_secs(seconds.min(LONGEST_TIMEOUT_SECONDS) as i64))
     }
 
-    /// What applies to a schedule that is made through the API and does not say: four runs, then it dies, and
-    /// a limit of ten minutes unless its workflow has one. `timeout` is the workflow's.
+    /// Fills in the defaults of a schedule that is created through the API: four attempts, then it
+    /// dies, and a timeout of ten minutes unless its workflow has one. `timeout` is the workflow's.
     pub fn fill_for_api(&mut self, timeout: Option<SignedDuration>) {
         let whole = timeout.map(|timeout| timeout.as_secs().max(1).unsigned_abs());
         self.timeout_seconds.get_or_insert(whole.unwrap_or(DEFAULT_TIMEOUT_SECONDS));
     }
 
-    /// What applies to a trigger or producer of a definition that does not say: steps have retries of their own, a
-    /// failed occurrence is over and the next one comes. `timeout` is the definition's.
+    /// Fills in the defaults of a trigger or producer of a definition: no retries, since steps have
+    /// their own, and after a failed occurrence the next one comes. `timeout` is the definition's.
     pub fn fill_for_definition(&mut self, timeout: Option<SignedDuration>) {
         self.max_retries.get_or_insert(0);
         self.on_exhausted.get_or_insert(OnExhausted::Continue);
-        // A part of a second cannot be shown here: then the definition's own limit applies.
+        // Fractions of a second cannot be stored here; the definition's own timeout then applies.
         let whole = timeout.filter(|timeout| timeout.subsec_nanos() == 0);
         if let Some(timeout) = whole {
             self.timeout_seconds.get_or_insert(timeout.as_secs().unsigned_abs());
         }
     }
 
-    /// Builds the plan, or says everything that is wrong. `anchor` is where intervals begin; `key` gives
-    /// the place inside a spread window.
+    /// Builds the plan, or returns all mistakes. Intervals begin at `anchor`; `key` determines the
+    /// position inside a spread window.
     pub fn plan(&self, rules: &Rules, anchor: Timestamp, key: &str) -> Result<Plan, Vec<Mistake>> {
         let timing = rules.timing(&self.timing, anchor)?;
         let timing = if self.timing.spread.is_some() { timing.for_schedule(key) } else { timing };
@@ -163,7 +160,7 @@ impl Declared {
         Ok(Plan { timing, catch_up, retry })
     }
 
-    /// Everything that is wrong with it.
+    /// Checks the declaration: returns its plan or all mistakes.
     pub fn check(&self, rules: &Rules, anchor: Timestamp) -> Result<Plan, Vec<Mistake>> {
         let mut mistakes = self.limits();
         match self.plan(rules, anchor, "") {
@@ -214,7 +211,7 @@ impl Declared {
     }
 }
 
-/// How long it is from one occurrence to the next, where the rule is an interval.
+/// The time from one occurrence to the next, if the rule is an interval.
 pub fn interval(timing: &Timing) -> Option<SignedDuration> {
     match timing.rule() {
         Rule::Interval(interval) => Some(interval.every()),

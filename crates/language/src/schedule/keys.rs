@@ -1,4 +1,4 @@
-//! The keys that a schedule is written with, in the API and as a trigger of a definition.
+//! The keys of a schedule's declaration, in the API and as a trigger of a definition.
 
 use std::ops::RangeInclusive;
 
@@ -12,8 +12,8 @@ use crate::definition::{cut, duration, read_incident_actions, shape};
 use crate::policy::overlap::Overlap;
 use crate::policy::retry::OnExhausted;
 
-/// The keys that say when: one of them is given, the others belong to one. An edit that gives any of
-/// them replaces them all.
+/// The keys of a rule: one of them gives the rule, the others are its options. An edit that
+/// contains any of them replaces them all.
 pub(crate) const RULE_KEYS: [&str; 22] = [
     "cron",
     "expression",
@@ -39,7 +39,7 @@ pub(crate) const RULE_KEYS: [&str; 22] = [
     "dst",
 ];
 
-/// What moves or bounds what a rule says.
+/// The keys that move or bound the times of a rule.
 pub(crate) const TIMING_OPTIONS: [&str; 7] =
     ["timezone", "calendar", "roll", "fit", "start", "end", "spread"];
 
@@ -48,7 +48,7 @@ pub(crate) fn timing_keys() -> impl Iterator<Item = &'static str> {
     RULE_KEYS.into_iter().chain(TIMING_OPTIONS)
 }
 
-/// The keys that do not say when it is due: overlap, catch-up, retries, payload.
+/// The keys that do not affect when the schedule is due: overlap, catch-up, retries, payload.
 pub(crate) const KEYS: [&str; 15] = [
     "name",
     "description",
@@ -67,14 +67,14 @@ pub(crate) const KEYS: [&str; 15] = [
     "on_recovery",
 ];
 
-/// A repeat count that a store can hold.
+/// The repeat counts that a store can hold.
 pub(crate) const REPEATS: RangeInclusive<u64> = 0..=i64::MAX as u64;
 pub(crate) const RETRIES: RangeInclusive<u64> = 0..=LARGEST_MAX_RETRIES as u64;
 pub(crate) const QUEUE: RangeInclusive<u64> = 1..=LARGEST_QUEUE as u64;
-/// 0 is no limit.
+/// The allowed timeouts in seconds; 0 means no limit.
 pub(crate) const TIMEOUT: RangeInclusive<u64> = 0..=LONGEST_TIMEOUT_SECONDS;
 
-/// Everything that is wrong with them.
+/// All mistakes in these keys.
 pub(crate) fn check(map: &Map<String, Value>) -> Vec<Mistake> {
     let mut mistakes = Vec::new();
     for (key, value) in map {
@@ -143,7 +143,7 @@ fn whole(value: &Value, allowed: &RangeInclusive<u64>) -> Option<Problem> {
     (!good).then(|| expected("a whole number", value).allow(range))
 }
 
-/// A duration of more than nothing.
+/// Checks a duration, which must be more than zero.
 fn time(value: &Value) -> Option<Problem> {
     let text = match value {
         Value::String(text) => text.clone(),
@@ -198,8 +198,8 @@ fn catch_up(value: &Value) -> Vec<Mistake> {
     }
 }
 
-/// `{ delay: 60s, max_delay: 10m, jitter: 0.1 }`: the wait before the first retry, the longest one,
-/// and the part of it by which retries are scattered.
+/// Checks `{ delay: 60s, max_delay: 10m, jitter: 0.1 }`: the wait before the first retry, the
+/// longest wait, and the fraction by which retries are scattered.
 fn retry(value: &Value) -> Vec<Mistake> {
     const DETAILS: [&str; 3] = ["delay", "max_delay", "jitter"];
     let Value::Object(map) = value else {
@@ -221,7 +221,7 @@ fn retry(value: &Value) -> Vec<Mistake> {
 mod tests {
     use super::*;
 
-    /// A key that the calendar learns must be learnt here as well.
+    /// A key that is added to timings must be added here as well.
     #[test]
     fn all_keys_of_a_timing_are_known() {
         let error = serde_json::from_str::<calendar::TimingSpec>(r#"{"nonsense": 1}"#).unwrap_err();

@@ -14,7 +14,8 @@ use crate::definition::{IncidentAction, read_incident_actions};
 /// The keys of a schedule in the API, besides those of a trigger.
 const API_KEYS: [&str; 6] =
     ["owner", "workflow_id", "workflow", "trigger_node_id", "trigger", "trigger_payload"];
-/// Keys that are shown but not written, and what changes what they show. `{id}` stands for the schedule's id.
+/// Keys that are shown but cannot be written, and the request that changes what they show. `{id}`
+/// stands for the schedule's id.
 const READ_ONLY: [(&[&str], &str); 7] = [
     (
         &["status", "enabled", "renewed_at", "lives_again"],
@@ -50,28 +51,28 @@ const READ_ONLY: [(&[&str], &str); 7] = [
     ),
 ];
 
-/// What changes what is shown under this key, if nobody writes it.
+/// The request that changes a read-only key.
 fn read_only(key: &str) -> Option<&'static str> {
     READ_ONLY.iter().find(|(keys, _)| keys.contains(&key)).map(|(_, remedy)| *remedy)
 }
 
-/// Whether what is shown under this key is not written.
+/// Whether this key is shown but cannot be written.
 pub fn is_read_only(key: &str) -> bool {
     read_only(key).is_some()
 }
 
-/// A schedule that someone sent.
+/// A schedule as a caller sent it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Written {
     /// The workflow's id or name.
     pub workflow: Option<String>,
     /// The trigger of the workflow that it stands for.
     pub trigger: Option<String>,
-    /// Everything else.
+    /// All other fields.
     pub declared: Box<Declared>,
 }
 
-/// An object's fields in their order, values as they were written.
+/// The fields of an object in order, with their values as written.
 struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
@@ -99,7 +100,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
     }
 }
 
-/// A key that borrows where it can.
+/// A key that borrows from the text if possible.
 struct Key<'a>(Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Key<'a> {
@@ -131,7 +132,8 @@ pub fn read_written(text: &str) -> Result<Written, Vec<Mistake>> {
     Ok(written)
 }
 
-/// The schedule after an edit: given fields replace, `null` takes away, a new rule replaces the rule.
+/// The schedule after an edit: given fields replace old ones, `null` removes a field, a new rule
+/// replaces the old rule.
 pub fn patch(before: &Written, text: &str) -> Result<Written, Vec<Mistake>> {
     let mut written = before.clone();
     apply(&mut written, text)?;
@@ -161,7 +163,7 @@ fn apply(written: &mut Written, text: &str) -> Result<(), Vec<Mistake>> {
     if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
 }
 
-/// What the shared rules say about a value, or else what reading it said.
+/// The mistakes that the shared checks find in a value, or else the one found while reading it.
 fn explained(key: &str, value: &RawValue, found: Mistake) -> Vec<Mistake> {
     let Ok(value) = serde_json::from_str::<serde_json::Value>(value.get()) else {
         return vec![found];
@@ -180,7 +182,7 @@ fn set(written: &mut Written, key: &str, value: &RawValue) -> Result<(), Box<Mis
             written.workflow = read::<Option<NameOrNumber>>(key, value)?.map(|name| name.0)
         }
         "trigger_node_id" => written.trigger = read(key, value)?,
-        // Shown with nothing for a schedule that no definition declares.
+        // It is shown as `null` for a schedule that no definition declares.
         "trigger" => written.trigger = read::<Option<_>>(key, value)?.or(written.trigger.take()),
         "overlap" => declared.overlap = read::<Option<_>>(key, value)?.unwrap_or_default(),
         "queue_limit" => declared.queue_limit = read(key, value)?,
@@ -229,7 +231,8 @@ impl<'de> Deserialize<'de> for NameOrNumber {
     }
 }
 
-/// The value as written, white space apart. Numbers that JSON cannot name exactly stay as they are.
+/// The payload as written, except for white space. Numbers that JSON cannot represent exactly stay
+/// as they are.
 fn payload(key: &str, value: &RawValue) -> Result<Option<Box<RawValue>>, Box<Mistake>> {
     match value.get() {
         "null" => Ok(None),
@@ -237,7 +240,7 @@ fn payload(key: &str, value: &RawValue) -> Result<Option<Box<RawValue>>, Box<Mis
     }
 }
 
-/// What happens when an incident begins or ends. What is wrong with it is told by the shared rules.
+/// Reads the actions of an incident. The shared checks explain mistakes.
 fn actions(key: &str, value: &RawValue) -> Result<Option<Vec<IncidentAction>>, Box<Mistake>> {
     let Some(value) = read::<Option<serde_json::Value>>(key, value)? else { return Ok(None) };
     let first = |mistakes: Vec<Mistake>| mistakes.into_iter().next();
@@ -265,7 +268,7 @@ fn unknown_key(key: &str) -> Mistake {
     Mistake::new(key, problem)
 }
 
-/// The timing with these fields; if one of them is a rule, the old rule goes.
+/// The timing with these fields. If one of them is a rule, the old rule is removed.
 fn with_timing(
     before: &TimingSpec,
     fields: &[(&str, &RawValue)],
@@ -292,7 +295,7 @@ fn with_timing(
             Err(mistake) => mistakes.push(*mistake),
         }
     }
-    // One by one, so that each mistake is told with its field.
+    // One by one, so that each mistake is reported with its field.
     for (key, value) in &object {
         let alone = serde_json::Map::from_iter([(key.clone(), value.clone())]);
         if let Err(error) = TimingSpec::deserialize(serde_json::Value::Object(alone)) {
@@ -310,7 +313,7 @@ fn with_timing(
     })
 }
 
-/// The short way for a new schedule without mistakes, for batches of thousands.
+/// The fast path for a new schedule without mistakes, for batches of thousands.
 fn read_at_once(fields: &[(&str, &RawValue)]) -> Option<TimingSpec> {
     let mut text = String::from("{");
     for (key, value) in fields {
@@ -326,7 +329,7 @@ fn read_at_once(fields: &[(&str, &RawValue)]) -> Option<TimingSpec> {
 }
 
 impl Declared {
-    /// The flat form: what is written, with the defaults that apply.
+    /// The flat form: the declaration with its defaults filled in.
     pub fn to_written(&self) -> serde_json::Map<String, serde_json::Value> {
         let mut object = match serde_json::to_value(&self.timing) {
             Ok(serde_json::Value::Object(timing)) => timing,
@@ -395,7 +398,7 @@ mod tests {
         assert_eq!(mistakes(r#"{"name": "a", "name": "b"}"#).len(), 1);
     }
 
-    /// The table that the API and the JSON Schema of definitions are described by has the keys that are read.
+    /// The schema of the API and of definitions has exactly the keys that are read.
     #[test]
     fn the_schema_has_every_key_that_is_read() {
         use std::collections::BTreeSet;

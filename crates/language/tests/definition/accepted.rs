@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::{accept, place, with_context};
 
-/// Everything that can be said, once.
+/// A definition with every key once.
 pub(crate) const REPORT: &str = r#"
 name: daily-report
 version: 1.10
@@ -99,7 +99,8 @@ fn stored_and_read_back() {
     assert_eq!(serde_json::from_str::<Definition>(&stored).unwrap(), read);
 }
 
-/// The same in JSON, with tabs, CRLF or a byte order mark, and with either kind of quotes.
+/// The same definition in JSON, with tabs, CRLF or a byte order mark, and with either kind of
+/// quotes.
 #[test]
 fn the_same_in_every_form() {
     let yaml =
@@ -250,7 +251,7 @@ fn warnings_about_steps() {
     "#);
 }
 
-/// Wherever a command hides.
+/// Commands are found wherever a definition allows them.
 #[test]
 fn commands_have_places() {
     let text = "name: t\nsteps:\n- {id: z, type: exec, command: [a], depends_on: b}\n- {id: b, type: noop, compensation: {type: exec, command: [a]}}\n- {id: c, type: for_each, items: [1], step: {type: exec, command: [a]}}\n- {id: d, type: noop}\n";

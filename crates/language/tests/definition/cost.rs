@@ -1,5 +1,5 @@
 //! Large and deep texts: refused or read without a deep stack, a large tree or a quadratic search.
-//! What breaks here does not fail but overflows the stack or never ends.
+//! A regression here does not fail an assertion, but overflows the stack or never ends.
 
 use crate::{accept, refuse};
 
@@ -62,7 +62,7 @@ fn many() {
     );
 }
 
-/// The first two are those of the vectors, kept for whoever does not have them.
+/// The first two are also among the vectors, and are kept for those who do not have them.
 #[test]
 fn bombs() {
     let laughs = (0..9).fold("a: &a [x,x,x,x,x,x,x,x,x]\n".to_owned(), |text, at| {
@@ -84,7 +84,7 @@ fn bombs() {
     );
 }
 
-/// Templates and conditions: many, long, deep.
+/// Many, long and deeply nested templates and conditions.
 #[test]
 fn expressions() {
     let step = |keys: String| format!("name: t\nsteps: [{{id: a, type: noop, {keys}}}]");
@@ -104,7 +104,7 @@ fn expressions() {
     check(&body(&"'{{ \"',".repeat(50_000)), "more");
 }
 
-/// A thousand steps that lead, jump and refer to each other.
+/// A thousand steps that lead to, jump to and mention each other.
 #[test]
 fn ways() {
     let steps = |entry: &dyn Fn(usize) -> String| -> String {

@@ -1,8 +1,8 @@
-//! What is wrong with topics, producers, consumers, and whatever names topics.
+//! Flaws of topics, producers and consumers, and of what refers to topics.
 
 use crate::{accept, place, refuse};
 
-/// The flaws of a text: exactly these, as `path code`, in the order of the text.
+/// Checks that a text has exactly these flaws, as `path code`, in the order of the text.
 #[track_caller]
 fn check(text: &str, expected: &[&str]) {
     let flaws = refuse(text);
@@ -223,7 +223,7 @@ fn refused_steps_and_triggers() {
     }
 }
 
-/// Published somewhere, told once; and whoever subscribes is found wherever that is.
+/// A topic without a subscriber is reported once, and subscribers are found wherever they are.
 #[test]
 fn subscribers() {
     check(

@@ -1,4 +1,4 @@
-//! Topics, producers, consumers, and the steps and triggers that name topics.
+//! Topics, producers and consumers, and the steps and triggers that refer to topics.
 
 use jiff::SignedDuration;
 use language::definition::{
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::{accept, place, with_context};
 
-/// One of everything.
+/// A definition with one of everything.
 pub(crate) const ORDERS: &str = r#"
 name: orders
 timezone: Europe/Berlin
@@ -160,7 +160,7 @@ fn triggers_and_steps() {
     }
 }
 
-/// What the process of a handler needs to know before each phase.
+/// The process of a handler knows which phases each phase mentions.
 #[test]
 fn phases_know_what_they_name() {
     let read = accept(ORDERS);

@@ -1,5 +1,5 @@
-//! Hostile definitions: refused at a small price, with a place. The vectors beside the repository
-//! are run where they are present; the essential ones are kept here.
+//! Hostile definitions: refused cheaply, with a position. The vectors beside the repository are run
+//! if they are present; the essential ones are kept here.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::with_context;
 
-/// Makes the text of a vector: a Python expression in `gen`, or the text itself.
+/// The text of a vector: the result of a Python expression in `gen`, or the text itself.
 fn generated(input: &Value) -> Option<Vec<u8>> {
     if let Some(text) = input.as_str() {
         return Some(text.as_bytes().to_vec());
@@ -50,7 +50,7 @@ fn vectors() {
     assert!(seen >= 30);
 }
 
-/// Two are fine; everything else is refused, with a line where there is a text to point at.
+/// Two vectors are valid. All others are refused, with a line if there is a text to point at.
 fn check_vector(id: &str, bytes: &[u8]) {
     let read = with_context(|context| within_a_second(|| read_bytes(bytes, context)));
     match (id, read) {
@@ -68,7 +68,8 @@ fn check_vector(id: &str, bytes: &[u8]) {
     }
 }
 
-/// The bound of the vectors, in time that this thread computes: a busy machine changes nothing.
+/// The time limit of the vectors, measured in CPU time of this thread, so that a busy machine does
+/// not matter.
 fn within_a_second<T>(read: impl Fn() -> T) -> T {
     let before = computed();
     let found = read();
@@ -77,7 +78,7 @@ fn within_a_second<T>(read: impl Fn() -> T) -> T {
     found
 }
 
-/// How long this thread has computed, in nanoseconds.
+/// The CPU time of this thread, in nanoseconds.
 fn computed() -> u64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
     stat.split(' ').next().and_then(|time| time.parse().ok()).expect("a number")
@@ -119,7 +120,8 @@ const PIECES: [&str; 32] = [
     "2 working days",
 ];
 
-/// How many triggers, steps, headers, compensations, conditions, deadlines and outputs are written.
+/// The number of written triggers, steps, headers, compensations, conditions, deadlines and
+/// outputs.
 fn parts(written: &Value) -> [usize; 7] {
     let list = |key: &str| written[key].as_array().map_or(0, Vec::len);
     let steps = || written["steps"].as_array().into_iter().flatten();
@@ -137,7 +139,7 @@ fn parts(written: &Value) -> [usize; 7] {
     ]
 }
 
-/// The same of what was read: nothing is lost without a word.
+/// The same numbers in the checked definition, which show that nothing was silently dropped.
 fn kept(read: &Definition) -> [usize; 7] {
     let headers = |step: &Step| match &step.action {
         Action::Http(http) => http.headers.len(),
@@ -158,8 +160,8 @@ fn kept(read: &Definition) -> [usize; 7] {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A definition with pieces put in and taken out: whatever it is then, it is read or refused
-    /// with flaws that can be shown.
+    /// A definition with pieces inserted and removed is either read, or refused with flaws that can
+    /// be shown.
     #[test]
     fn damaged_definitions_do_no_harm(edits in prop::collection::vec((any::<prop::sample::Index>(), 0..PIECES.len(), 0..12_usize), 1..6)) {
         let whole = if edits.len() % 2 == 0 { crate::accepted::REPORT } else { crate::processes::INVOICE };

@@ -1,4 +1,4 @@
-//! Templates that would become a part of a program, and those that stay arguments.
+//! Templates that would become part of a program, and those that stay arguments.
 
 use crate::{accept, refuse};
 
@@ -6,7 +6,7 @@ fn definition(step: &str) -> String {
     format!("name: t\nsteps: [{{id: a, type: exec, {step}}}]")
 }
 
-/// Checks that a step is refused for the template at the end of this path, and with a remedy.
+/// Checks that a step is refused for the template at this path, and with a remedy.
 #[track_caller]
 fn check_refused(step: &str, path: &str) {
     let flaws = refuse(&definition(step));
@@ -159,7 +159,7 @@ fn a_program_that_is_read_from_stdin() {
         check_refused(&step, "steps[0].stdin");
         accept(&definition(&format!("command: {command}, stdin: 'echo hi'")));
     }
-    // Without a stdin of its own a command reads the input of the run.
+    // Without a `stdin` of its own a command reads the input of the run.
     for command in ["[sh]", "[nice, bash, -s]", "[perl]"] {
         check_refused(&format!("command: {command}"), "steps[0].command[0]");
     }

@@ -1,4 +1,4 @@
-//! Definitions: what is read, what is refused, and how that looks.
+//! Definitions: what is read, what is refused, and how flaws are printed.
 
 mod accepted;
 mod cost;
@@ -16,7 +16,7 @@ mod scripts;
 use calendar::{Calendar, Zones};
 use language::definition::{Definition, Flaw, ReadContext, read, read_bytes};
 
-/// Runs `f` with the bundled zones, at the beginning of 2026, knowing the calendar `head-office`.
+/// Runs `f` with the bundled zones, at the beginning of 2026, and with the calendar `head-office`.
 fn with_context<T>(f: impl FnOnce(&ReadContext<'_>) -> T) -> T {
     let zones = Zones::bundled();
     let region = calendar::holidays::Region::parse("DE-BY").expect("a region");
@@ -26,7 +26,7 @@ fn with_context<T>(f: impl FnOnce(&ReadContext<'_>) -> T) -> T {
     f(&ReadContext { zones: &zones, now, known_calendar: &known_calendar })
 }
 
-/// The definition of a text that has to be right.
+/// Reads a text that must be valid.
 fn accept(text: &str) -> Definition {
     with_context(|context| read(text, context)).unwrap_or_else(|flaws| {
         let printed: Vec<String> = flaws.iter().map(place).collect();
@@ -34,18 +34,18 @@ fn accept(text: &str) -> Definition {
     })
 }
 
-/// The flaws of a text that has to be wrong.
+/// The flaws of a text that must be invalid.
 fn refuse(text: &str) -> Vec<Flaw> {
     let read = with_context(|context| read(text, context));
     read.err().unwrap_or_else(|| panic!("accepted: {text}"))
 }
 
-/// The flaws of bytes that have to be wrong.
+/// The flaws of bytes that must be invalid.
 fn refuse_bytes(bytes: &[u8]) -> Vec<Flaw> {
     with_context(|context| read_bytes(bytes, context)).expect_err("accepted")
 }
 
-/// `4:10 steps[0].id: …`, as a caller prints it.
+/// A flaw with its position, such as `4:10 steps[0].id: …`, as a caller prints it.
 fn place(flaw: &Flaw) -> String {
     format!("{}:{} {}: {flaw}", flaw.line, flaw.column, flaw.path)
 }

@@ -1,4 +1,4 @@
-//! What the design documents print is accepted as it stands there, because people paste it.
+//! The examples in the design documents are accepted unchanged, because people paste them.
 
 use language::definition::{Action, Timer, TriggerKind, read_script};
 use serde_json::json;

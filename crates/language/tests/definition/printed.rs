@@ -1,4 +1,4 @@
-//! How flaws look.
+//! How flaws are printed.
 
 use crate::{place, refuse};
 

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::{accept, refuse};
 
-/// One of everything.
+/// A definition with one of everything.
 pub(crate) const INVOICE: &str = r#"
 name: invoice
 timezone: Europe/Berlin
@@ -166,7 +166,7 @@ fn the_graph() {
     }
 }
 
-/// Exactly these flaws, as `path code`, of steps behind a first one with the id `a`.
+/// Checks that steps behind a first one with the id `a` have exactly these flaws, as `path code`.
 #[track_caller]
 fn check(steps: &str, expected: &[&str]) {
     let text = format!("name: t\nsteps:\n- {{id: a, type: noop}}\n{steps}");
@@ -329,7 +329,7 @@ fn common_keys_with_flaws() {
             "type: exec, command: [a], stdin: '{% if input.a %}{{ input.a }}'",
             &["steps[1].stdin template"],
         ),
-        // A template does not hide what else is wrong.
+        // A template does not hide other flaws.
         (
             "type: http, url: http://x, headers: {A: ' {{ input.a }}'}",
             &["steps[1].headers.A header"],
@@ -347,11 +347,11 @@ fn common_keys_with_flaws() {
 
 #[test]
 fn ways_between_steps() {
-    // What a jump leads from, and what came before that, may be named; what comes later may not.
+    // A step may mention the step that jumps to it and those before that, but not later ones.
     accept(
         "name: t\nsteps:\n- {id: a, type: noop, on_error: {goto_step: h}}\n- {id: h, type: noop, condition: steps.a.error is defined}\n- {id: b, type: noop, depends_on: h, condition: steps.a.status == 'failed'}",
     );
-    // A jump back: the second time there is a result.
+    // After a jump back, the second pass has a result.
     accept(
         "name: t\nsteps:\n- {id: a, type: noop}\n- {id: b, type: noop, depends_on: a, condition: \"steps.c.error | default('') == ''\"}\n- {id: c, type: noop, depends_on: b, on_error: {goto_step: b}}",
     );
@@ -359,7 +359,7 @@ fn ways_between_steps() {
         "- {id: h, type: noop}\n- {id: b, type: noop, on_error: {goto_step: h}, condition: steps.h.status == 'x'}\n",
         &["steps[2].condition not-before"],
     );
-    // Back to the first step: it begins with the run.
+    // A jump back to the first step, which begins with the run.
     accept(
         "name: t\nsteps:\n- {id: x, type: noop, depends_on: y, on_error: {goto_step: y}}\n- {id: y, type: noop}\n",
     );
@@ -399,7 +399,7 @@ fn times_to_wait_for() {
         ("2026-04-01T09:00[America/New_York]", "2026-04-01T13:00:00Z"),
         ("18:31", "2026-03-28T17:31:00Z"),
         ("18:30", "2026-03-29T16:30:00Z"),
-        // The clock jumps over it: the first instant after the gap.
+        // The clock jumps over this time, so it is the first instant after the gap.
         ("02:30", "2026-03-29T01:00:00Z"),
     ] {
         let until = Until::parse(text).unwrap_or_else(|problem| panic!("{text}: {problem}"));

@@ -1,8 +1,8 @@
-//! What is refused: the place and the code of every flaw.
+//! What is refused: the path and the code of every flaw.
 
 use crate::{refuse, refuse_bytes};
 
-/// The flaws of a text: exactly these, as `path code`, in the order of the text.
+/// Checks that a text has exactly these flaws, as `path code`, in the order of the text.
 #[track_caller]
 fn check(text: &str, expected: &[&str]) {
     let flaws = refuse(text);
@@ -15,13 +15,13 @@ fn check(text: &str, expected: &[&str]) {
     }
 }
 
-/// One step, in a definition that is right otherwise.
+/// Checks one step in an otherwise valid definition.
 #[track_caller]
 fn check_step(step: &str, expected: &[&str]) {
     check(&format!("name: t\nsteps: [{{id: a, {step}}}]"), expected);
 }
 
-/// One schedule trigger, in a definition that is right otherwise.
+/// Checks one schedule trigger in an otherwise valid definition.
 #[track_caller]
 fn check_trigger(trigger: &str, expected: &[&str]) {
     check(

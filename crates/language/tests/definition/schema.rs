@@ -1,4 +1,4 @@
-//! The schema and the examples that people read: both agree with the reader.
+//! The schema and the examples in the documentation agree with the reader.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::{accept, refuse};
 const GUIDE: &str = include_str!("../../../../docs/definitions.md");
 const README: &str = include_str!("../../../../README.md");
 
-/// The examples in a document that are definitions or parts of them, made whole.
+/// The examples in a document that are definitions, or parts of definitions made complete.
 fn examples(document: &str) -> Vec<String> {
     let blocks = document.split("```yaml\n").skip(1);
     let blocks = blocks.map(|block| block.split("```").next().unwrap_or_default());
@@ -26,7 +26,7 @@ fn examples(document: &str) -> Vec<String> {
         .collect()
 }
 
-/// What YAML says, as JSON: the schema is about that. Numbers are all that differs from the texts.
+/// The YAML text as JSON, which is what the schema describes. Only numbers differ from the texts.
 fn as_json(text: &str) -> Value {
     serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{text}\n{error}"))
 }
@@ -103,7 +103,8 @@ fn what_is_wrong_is_wrong_for_both() {
     }
 }
 
-/// A key that nobody would write, and that is near to none: the reader answers with all it knows.
+/// A key that nobody would write, and that is near to none, so that the reader lists all keys it
+/// knows.
 const NOBODY: &str = "qqqqqqqqqqqqqqqqqqqq";
 
 #[track_caller]
@@ -119,7 +120,7 @@ fn same_keys(text: &str, def: &str) {
     };
     let known: BTreeSet<&str> =
         properties.as_object().expect(def).keys().map(String::as_str).collect();
-    // The reader knows it everywhere, to say why a step that waits has none.
+    // The reader knows `timeout` for every step, to explain why a step that waits has none.
     if ["timer_step", "human_approval_step", "gateway_step", "publish_step"].contains(&def) {
         read.remove("timeout");
     }
@@ -175,7 +176,7 @@ fn the_schema_has_the_keys_of_the_reader() {
     same_keys("name: t\nsteps: []\ncalendars: [{id: a, timezone: UTC, NOBODY}]", "calendar");
 }
 
-/// Whoever looks for a key finds it in the guide.
+/// The guide mentions every key.
 #[test]
 fn the_guide_has_every_key() {
     let schema = schema();
@@ -202,7 +203,7 @@ fn the_guide_has_every_key() {
     assert_eq!(schema["$schema"], json!("https://json-schema.org/draft/2020-12/schema"));
 }
 
-/// What the schema of a schedule in the API says about single keys is what the reader says.
+/// For single keys, the API's schema of a schedule agrees with the reader.
 #[test]
 fn a_schedule_in_the_api_is_as_its_schema_says() {
     let validator = jsonschema::draft202012::new(&schedule_schema()).expect("a schema");

@@ -1,4 +1,4 @@
-//! Definitions that a script describes: functions, and the places of what is wrong.
+//! Definitions that a script describes: functions, and the positions of flaws.
 
 use language::definition::{
     Action, Definition, Flaw, ScriptAction, commands, locate, read_script, warnings,
@@ -60,7 +60,7 @@ fn entry(way: &[&str]) -> Action {
     Action::Script(ScriptAction { source: None, entry })
 }
 
-/// The flaws of what `edit` makes of the digest, as they are printed.
+/// The printed flaws of the digest after `edit`.
 fn printed(edit: impl FnOnce(&mut Value)) -> String {
     let mut described = digest();
     edit(&mut described);
@@ -82,7 +82,7 @@ fn functions_become_entries() {
     assert_eq!(read.handler("digest").unwrap().script.as_deref(), Some(SOURCE));
 }
 
-/// Functions in steps, beside texts, templates, numbers and everything else that YAML can say.
+/// Functions in steps, beside texts, templates, numbers and everything else that YAML can express.
 #[test]
 fn a_process_as_well() {
     let described = json!({
@@ -111,7 +111,7 @@ fn a_process_as_well() {
     assert_eq!(say.payload, Some(json!("{{ steps.add.output }}")));
 }
 
-/// What is computed has the place of something nearby; the text that is shown is the value then.
+/// A computed value has the position of something nearby, and the excerpt shows the value instead.
 #[test]
 fn places() {
     insta::assert_snapshot!(printed(|described| {
@@ -152,7 +152,7 @@ fn places() {
     "#);
 }
 
-/// What is written out is told where it stands, however far the next function is.
+/// A literal has its exact position, however far the next function is.
 #[test]
 fn places_of_what_is_written_out() {
     let source = r#"// A digest.
@@ -270,19 +270,19 @@ fn nonsense_is_refused() {
     assert_eq!(codes("x", &json!({"name": "a".repeat(70_000)})), "limit");
     assert_eq!(codes("x", &json!({"name": vec![0; 250_001]})), "limit");
     assert_eq!(codes(&"x".repeat((1 << 20) + 1), &digest()), "limit");
-    // Places that the script does not have.
+    // Positions that the script does not have.
     for (line, column) in [(0, 0), (99, 1), (1, 99), (u32::MAX, u32::MAX)] {
         let mut described = digest();
         described["name"] = function(line, column);
         assert_eq!(codes(SOURCE, &described), "type");
     }
-    // A marker with more than it may have is a mapping like any other: its type is missing.
+    // A marker with other keys is an ordinary mapping, whose type is missing.
     let mut described = digest();
     described["producers"]["pollEmail"]["handler"] = json!({"function": true, "of": 1});
     assert_eq!(codes(SOURCE, &described), "missing");
 }
 
-/// A script has no lines for what is said of it afterwards.
+/// Warnings about a script have paths, but no lines.
 #[test]
 fn warnings_have_paths_alone() {
     let mut described = digest();
@@ -296,7 +296,7 @@ fn warnings_have_paths_alone() {
     assert_eq!((&*found[0].path, found.len()), ("consumers.digest.prepare.type", 1));
 }
 
-/// Values of all kinds, with keys that mean something here and there.
+/// Values of all kinds, some with keys that have a meaning in definitions.
 fn anything() -> impl Strategy<Value = Value> {
     const KEYS: [&str; 9] =
         ["name", "type", "script", "function", "line", "schedule", "interval", "topic", "id"];
@@ -320,7 +320,7 @@ fn anything() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Whatever stands wherever, each flaw is somewhere in the script.
+    /// Whatever the value and its place, each flaw has a position in the script.
     #[test]
     fn anything_is_read_or_refused(at in 0..12_usize, value in anything()) {
         let ways = [

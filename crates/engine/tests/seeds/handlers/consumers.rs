@@ -1,4 +1,4 @@
-//! The patterns of consumers: when each looks, sleeps and wakes.
+//! The patterns of consumers: when each runs, sleeps and wakes.
 
 use engine::handlers::Cause;
 use engine::run::RunStatus;
@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::world::at;
 
-/// Consumers that can ask are given nothing: the tests use a `worker` as prepare, which is given what is pending.
+/// The pending events in the input of a `worker` phase. Scripts query events themselves and get
+/// none in their input.
 fn given(perform: &engine::turn::Perform, topic: &str) -> Vec<String> {
     let events = input(perform)["events"].as_array().cloned().unwrap_or_default();
     let of = events.iter().filter(|event| event["topic"] == topic);
@@ -88,7 +89,8 @@ fn a_time_window_wakes_by_its_time_or_after_five_minutes() {
     assert_eq!(count(&log, "window.prepare"), 1);
     world.advance_to("2026-03-02T10:00:00Z");
     assert_eq!(count(&log, "window.prepare"), 2, "woken at its time");
-    // The same time again lies in the past: it is clamped, so that it never busies itself.
+    // The same wakeup time is now in the past. It is clamped, so that the consumer does not run in
+    // a busy loop.
     assert_eq!(handler(&world, "window").due(), Some(at("2026-03-02T10:00:30Z")));
     publish(&mut world, id, "t", &["b"]);
     assert_eq!(events(&world, id, "t", EventState::Consumed), ["a", "b"]);
@@ -294,7 +296,7 @@ fn what_is_started_by_hand_runs_while_the_pause_keeps_another_run_from_beginning
         ..consumers(vec![told("c", &["t"])])
     };
     let id = publish_version(&mut world, workflow(&["t"], definition));
-    // There is no place for the consumer's run, and then its workflow is paused.
+    // There is no free slot for the consumer's run, and then its workflow is paused.
     world.places = 0;
     publish(&mut world, id, "t", &["a"]);
     world.command(Command::PauseWorkflow { id, paused: true, reason: None }).unwrap();

@@ -1,4 +1,4 @@
-//! What goes wrong in a consumer: before its mutation, after it, and when nobody knows.
+//! Failures of a consumer: before its mutation, after it, and when its result is unknown.
 
 use engine::handlers::MutationStatus;
 use engine::run::{AttemptEnd, Resolution, RunStatus};
@@ -19,7 +19,7 @@ fn sends() -> Consumer {
     Consumer { prepare: Action::Noop, ..mutating("c", &["t"]) }
 }
 
-/// A consumer that sends all that is there with one mutation.
+/// A consumer that sends all pending events with one mutation.
 fn mutation(perform: &Perform, phase: &str) -> Option<(SignedDuration, AttemptEnd)> {
     match phase {
         "c.prepare" => Some(gives(reserve("t", &given(perform)))),
@@ -142,7 +142,8 @@ fn a_failure_after_the_mutation_goes_on_with_next_and_mutates_nothing_twice() {
     assert!(results.borrow().iter().all(|result| *result == applied));
     let runs = runs_of(&world, "c");
     assert_eq!(runs[1].retry_of.as_ref(), Some(&runs[0].id));
-    // What next gives is not an object: that is a mistake of the handler, and the workflow waits for a person.
+    // The result of `next` is not an object. That is a mistake in the handler, so the workflow
+    // waits for a person.
     assert_eq!(runs.last().unwrap().status, RunStatus::Failed);
     assert!(world.memory.workflows[&id].paused);
     assert_eq!(events(&world, id, "t", EventState::Reserved), ["a"]);
@@ -371,7 +372,8 @@ fn what_a_person_says_to_go_on_without_is_not_done_again_when_the_last_phase_fai
     assert_eq!(events(&world, id, "t", EventState::Consumed), ["a"]);
 }
 
-/// A consumer whose last phase fails until it is mended, with one event reserved and its mutation done.
+/// A consumer whose last phase fails until `mended` is set, with one event reserved and its
+/// mutation done.
 fn stuck() -> (World, Log, engine::WorkflowId, Rc<RefCell<bool>>) {
     let mended = Rc::new(RefCell::new(false));
     let is_mended = mended.clone();
@@ -390,7 +392,8 @@ fn stuck() -> (World, Log, engine::WorkflowId, Rc<RefCell<bool>>) {
 fn what_goes_on_after_its_mutation_uses_the_version_that_is_live() {
     let (mut world, log, id, mended) = stuck();
     *mended.borrow_mut() = true;
-    // The new version makes its mutation itself: the phase that asked for one is gone, and others have other places.
+    // The new revision performs its mutation directly: the phase that asked for one is gone, and
+    // the indexes of the others have changed.
     let fixed = Consumer { mutate: Some(Action::Noop), ..sends() };
     publish_version(&mut world, workflow(&["t"], consumers(vec![fixed])));
     world.command(Command::PauseWorkflow { id, paused: false, reason: None }).unwrap();
@@ -413,7 +416,7 @@ fn what_was_mutated_is_known_also_if_the_live_version_mutates_nothing() {
     assert_eq!(events(&world, id, "t", EventState::Reserved), ["a"], "it is not given back");
 }
 
-/// What a person does to a run.
+/// A command with which a person ends a run.
 type Ends = Box<dyn Fn(engine::RunId) -> Command>;
 
 #[test]
@@ -438,7 +441,7 @@ fn a_person_ends_what_is_stuck_after_its_mutation() {
         assert!(event.fate.reason.clone().unwrap_or_default().contains(why), "{event:?}");
         assert_eq!(handler(&world, "c").resumes, None);
         world.command(command(run)).unwrap_err();
-        // It goes on with other events.
+        // The consumer continues with other events.
         world.command(Command::PauseWorkflow { id, paused: false, reason: None }).unwrap();
         settle(&mut world);
         assert_eq!(count(&log, "c.prepare"), 1, "nothing calls it");

@@ -1,4 +1,5 @@
-//! Producers and consumers over virtual time: the table of patterns, turns, failures and what a person says.
+//! Producers and consumers over virtual time: the patterns, their order, failures and decisions of
+//! people.
 
 mod consumers;
 mod failures;
@@ -23,7 +24,7 @@ use serde_json::{Value, json};
 
 use super::world::{World, empty, seconds};
 
-/// `consumer.prepare`, `producer.handler`: what was performed, in its order.
+/// The performed phases in order, such as `consumer.prepare` and `producer.handler`.
 pub(super) type Log = Rc<RefCell<Vec<String>>>;
 
 pub(super) fn script() -> Action {
@@ -118,7 +119,7 @@ pub(super) fn publish_version(world: &mut World, definition: Definition) -> Work
     id
 }
 
-/// What takes no time happens.
+/// Lets everything happen that takes no time.
 pub(super) fn settle(world: &mut World) {
     let now = world.now.to_string();
     world.advance_to(&now);
@@ -141,7 +142,7 @@ pub(super) fn publish(world: &mut World, workflow: WorkflowId, topic: &str, ids:
     settle(world);
 }
 
-/// The ids of the events of a topic in this state.
+/// The message ids of a topic's events in this state.
 pub(super) fn events(
     world: &World,
     workflow: WorkflowId,

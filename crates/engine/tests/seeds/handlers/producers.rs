@@ -1,4 +1,4 @@
-//! Producers: schedules of their own, one run at a time, nothing published by what fails.
+//! Producers: their own schedules, one run at a time, and no events from failed runs.
 
 use engine::run::RunStatus;
 use engine::topics::EventState;

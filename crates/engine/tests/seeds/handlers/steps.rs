@@ -63,7 +63,7 @@ fn a_step_waits_for_the_event_that_it_means() {
     assert_eq!(events(&world, id, "t", EventState::Consumed), ["x2", "x1"]);
     assert_eq!(events(&world, id, "t", EventState::Pending), ["x3"]);
     assert!(world.memory.topics.waits.is_empty());
-    // What is there already is found when the step begins.
+    // An event that is already pending is found when the step begins.
     let third = start(&mut world, id, json!({ "order": "x3" }));
     assert_eq!(status(&world, third), RunStatus::Succeeded);
 }
@@ -118,7 +118,7 @@ fn an_event_starts_a_run_of_each_trigger_that_it_is_for() {
     assert_eq!(input["payload"], json!({ "id": "a" }));
     assert_eq!(input["event"]["message_id"], "a");
     assert_eq!(events(&world, id, "t", EventState::Consumed), ["a", "b"]);
-    // Published again, it says something else and starts nothing.
+    // Publishing the same message id again replaces the message and starts nothing.
     publish(&mut world, id, "t", &["a"]);
     assert_eq!(world.memory.runs.len(), 3);
     let command = Command::PauseWorkflow { id, paused: true, reason: None };
@@ -177,7 +177,8 @@ fn processes_at_their_limit_keep_no_handler_waiting() {
     start(&mut world, id, Value::Null);
     world.advance_to("2026-03-02T09:01:30Z");
     publish(&mut world, id, "t", &["a"]);
-    // The producer is due while there is no place: its run waits behind one that its workflow has no room for.
+    // The producer is due while no slot is free: its run waits behind a run that exceeds its
+    // workflow's limit.
     world.places = 1;
     world.advance_to("2026-03-02T09:02:10Z");
     assert_eq!((count(&log, "p.handler"), count(&log, "-.work")), (1, 1));

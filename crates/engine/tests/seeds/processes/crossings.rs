@@ -1,4 +1,5 @@
-//! Several things at one instant, and things that come when a run or step is on its way elsewhere.
+//! Several events at one instant, and events that arrive while a run or step is already ending or
+//! jumping.
 
 use engine::run::{Claimant, RunStatus};
 use engine::schedule::Status;

@@ -1,4 +1,4 @@
-//! Deadlines in working time, and what happens around them.
+//! Deadlines in working time, and their actions.
 
 use engine::run::{RunStatus, TriggeredBy};
 use engine::turn::Command;
@@ -33,8 +33,8 @@ fn two_working_days(actions: Vec<DeadlineAction>) -> Deadline {
     }
 }
 
-/// Review within 2 working days; an alert at one working day remaining and at 80 %, the manager at the deadline,
-/// the director two hours later, failed one day later.
+/// A review within 2 working days: alerts at one working day remaining and at 80 %, the manager at
+/// the deadline, the director two hours later, failure one day later.
 fn invoice() -> Definition {
     let hours = |hours| Stretch::Elapsed(SignedDuration::from_hours(hours));
     let mut review = approval("review");
@@ -66,7 +66,7 @@ fn invoice_from(begin: &str) -> (World, RunKey) {
     (world, run)
 }
 
-/// When each action happened, in order, by its place.
+/// The index and the time of each action that happened, in order.
 fn happened(world: &World) -> Vec<(u32, String)> {
     let alerts = world.memory.alerts.iter();
     alerts.map(|alert| (alert.alert.action, alert.at.to_string())).collect()
@@ -234,7 +234,8 @@ fn a_pausable_clock_stands_while_a_person_is_waited_for() {
         };
         let workflow = publish(&mut world, definition);
         let run = start(&mut world, workflow, Value::Null);
-        // Held from Monday noon, three working hours after its beginning in New York, to Tuesday noon: thirteen are left.
+        // The clock is stopped from Monday noon, three working hours after the beginning in New
+        // York, until Tuesday noon. Thirteen hours are left.
         world.advance_to("2026-03-02T17:00:00Z");
         world.lose_node();
         assert_eq!(status(&world, run), RunStatus::Suspended);

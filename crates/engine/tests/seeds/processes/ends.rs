@@ -79,7 +79,7 @@ fn a_run_that_is_cancelled_or_too_slow_undoes_what_it_has_done() {
 #[test]
 fn a_failure_ends_what_goes_on_beside_it_and_what_was_done_all_the_same_is_undone() {
     let mut world = World::new(BEGIN);
-    // It does not hear that it is to end, and succeeds.
+    // The step ignores the request to end, and succeeds.
     world.deaf = vec!["slow".to_owned()];
     let (mut world, order) = ending(world, &[("slow", 5), ("bad", 1)], &["bad"]);
     let workflow = publish(

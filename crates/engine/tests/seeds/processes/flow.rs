@@ -33,7 +33,8 @@ fn a_step_begins_the_moment_its_own_dependencies_have_ended() {
 
 #[test]
 fn records_do_not_go_back_when_transactions_overlap() {
-    // What was read from the clock before another transaction, and decided after it.
+    // Sets the clock back, like a transaction that read the clock before another one and is decided
+    // after it.
     let before =
         |world: &mut World, by: SignedDuration| world.now = world.now.checked_sub(by).unwrap();
     let (mut world, _) = taking(World::new(BEGIN), &[("a", 60)]);
@@ -42,7 +43,7 @@ fn records_do_not_go_back_when_transactions_overlap() {
     let run = start(&mut world, workflow, Value::Null);
     world.places = 1;
     before(&mut world, SignedDuration::from_millis(3));
-    // Any command lets what waits for a place begin.
+    // Any command lets a run begin that waits for a free slot.
     publish(&mut world, definition("other", vec![noop("a")]));
     let found = &world.memory.runs[&run];
     assert_eq!((found.created_at, found.started_at), (at(BEGIN), Some(at(BEGIN))));
@@ -130,7 +131,7 @@ fn gateway(kind: GatewayKind, routes: &[(&str, &str)], default: Option<&str>) ->
     Action::Gateway(Gateway { kind, routes: routes.collect(), default_route })
 }
 
-/// `cheap` or `dear`, each with a step behind it, and both lead to `end`.
+/// A gateway to `cheap` or `dear`, each with a step behind it; both lead to `end`.
 fn priced(kind: GatewayKind, default: Option<&str>) -> Definition {
     let routes = [("input.price < 10", "cheap"), ("input.price < 100", "dear")];
     definition(

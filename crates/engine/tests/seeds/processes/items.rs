@@ -1,4 +1,4 @@
-//! The same over a list.
+//! Steps with `for_each`.
 
 use engine::run::RunStatus;
 use language::definition::{ForEach, Notification};

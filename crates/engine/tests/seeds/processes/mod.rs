@@ -1,4 +1,4 @@
-//! Processes: steps side by side, in their order, over virtual time.
+//! Processes: concurrent and dependent steps over virtual time.
 
 mod crossings;
 mod deadlines;
@@ -21,7 +21,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::world::{World, failure, seconds, success};
 
-/// A step that is tried once.
+/// A step that is attempted once.
 pub(super) fn step(id: &str, action: Action) -> Step {
     Step {
         id: id.to_owned(),
@@ -88,7 +88,7 @@ pub(super) fn publish(world: &mut World, definition: Definition) -> WorkflowId {
     }
 }
 
-/// Starts a run by hand; its key.
+/// Starts a run by hand and returns its key.
 pub(super) fn start(world: &mut World, workflow: WorkflowId, payload: Value) -> RunKey {
     let run = NewRun { payload: to_raw_value(&payload).ok(), ..world.new_run() };
     let before: Vec<RunKey> = world.memory.runs.keys().copied().collect();
@@ -101,7 +101,7 @@ pub(super) fn status(world: &World, run: RunKey) -> RunStatus {
     world.memory.runs[&run].status
 }
 
-/// `a completed`, one for each step that has a record, with what undoes it as `a undone`.
+/// One line for each step that has a record, such as `a completed`; a compensation is `a undone`.
 pub(super) fn steps(world: &World, run: RunKey) -> Vec<String> {
     let found = &world.memory.runs[&run];
     let definition = world.definition(found.workflow, found.version);
@@ -119,7 +119,7 @@ pub(super) fn steps(world: &World, run: RunKey) -> Vec<String> {
         .collect()
 }
 
-/// Attempts take as long as this says, by the step's id, and succeed with the id as output.
+/// Attempts take this many seconds, by the step's id, and succeed with the id as output.
 pub(super) fn taking(
     world: World,
     times: &[(&'static str, i64)],
@@ -127,7 +127,7 @@ pub(super) fn taking(
     ending(world, times, &[])
 }
 
-/// The same, and those that are named fail.
+/// Like [`taking`], but the steps in `failing` fail.
 pub(super) fn ending(
     world: World,
     times: &[(&'static str, i64)],

@@ -1,4 +1,4 @@
-//! Runs that runs start.
+//! Runs that other runs start.
 
 use engine::run::{RunStatus, TriggeredBy};
 use engine::turn::Command;
@@ -23,7 +23,7 @@ fn child(workflow: &str, waits: bool, output_key: Option<&str>) -> Step {
     )
 }
 
-/// `parent` calls `child`, whose step takes a minute.
+/// The workflow `parent` calls `child`, whose step takes a minute.
 fn world(call: Step, failing: &[&'static str]) -> (World, RunKey) {
     let (mut world, _) = ending(World::new(BEGIN), &[("work", 60)], failing);
     publish(&mut world, definition("child", vec![noop("work")]));

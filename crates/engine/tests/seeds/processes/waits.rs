@@ -1,4 +1,4 @@
-//! Timers, people and workers.
+//! Steps that wait for timers, people and workers.
 
 use engine::run::{Claimant, Doing, RunStatus};
 use engine::turn::{Answer, Command, Refused};
@@ -47,8 +47,8 @@ fn a_timer_waits_as_long_as_it_says_and_holds_nothing_meanwhile() {
 
 #[test]
 fn a_timer_counts_working_time_and_knows_times_of_the_day() {
-    // A Monday, four in the morning in New York; an hour after noon on the clock there, after the change to
-    // summer time, is 17:00 UTC.
+    // A Monday, four in the morning in New York. One hour after noon there, after the change to
+    // daylight saving time, is 17:00 UTC.
     let hours = Timer::Delay(Stretch::Working(SignedDuration::from_hours(2)));
     assert_eq!(end_of(hours, Value::Null), "2026-03-02T16:00:00Z");
     let days = Timer::Delay(Stretch::WorkingDays(1.5));
@@ -152,7 +152,7 @@ fn ours() -> Claimant {
     Claimant { name: Some("ours".to_owned()), key: "key".to_owned() }
 }
 
-/// Takes what there is; its token.
+/// Claims a queued attempt and returns its token.
 fn claim(world: &mut World, worker: &str) -> Option<u32> {
     world.claimed.clear();
     let (worker, queues) = (worker.to_owned(), vec!["mail".to_owned()]);

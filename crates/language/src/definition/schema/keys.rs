@@ -13,7 +13,7 @@ pub(super) struct Key {
     pub(super) default: Default,
 }
 
-/// What holds if a key is left out, where that is one value.
+/// The value that applies if a key is omitted, where it is a single one.
 #[derive(Clone, Copy)]
 pub(super) enum Default {
     Nothing,
@@ -22,7 +22,7 @@ pub(super) enum Default {
     Flag(bool),
 }
 
-/// What may stand after a key.
+/// The allowed values of a key.
 #[derive(Clone, Copy)]
 pub(super) enum Shape {
     Any,
@@ -31,42 +31,42 @@ pub(super) enum Shape {
     Line,
     Const(&'static str),
     Bool,
-    /// Nothing stands there.
+    /// Null.
     Nothing,
     Mapping,
-    /// Names to texts.
+    /// A mapping of names to texts.
     Texts,
     Whole(u64, u64),
     /// A whole number that may be negative.
     Integer(i64, i64),
     Number(f64, f64),
-    /// A duration such as `5m`. In a definition, a whole number of seconds as well.
+    /// A duration such as `5m`. In a definition, also a whole number of seconds.
     Seconds,
     /// A mapping with these keys and no others.
     Object(&'static [Key]),
-    /// A title and its words.
+    /// A title and the allowed words.
     Choice(&'static str, &'static [&'static str]),
-    /// Something that is defined once.
+    /// A reference to an entry of `$defs`.
     Is(&'static str),
     Either(&'static [Shape]),
     List(&'static Shape),
     OneOrMany(&'static Shape),
-    /// Names, of this pattern, to such things.
+    /// A mapping of names, which match this pattern, to values of this shape.
     Named(&'static str, &'static Shape),
 }
 
-/// A key that may be left out.
+/// An optional key.
 pub(super) const fn may(name: &'static str, shape: Shape, description: &'static str) -> Key {
     Key { name, shape, required: false, description, default: Default::Nothing }
 }
 
-/// A key that has to be there.
+/// A required key.
 pub(super) const fn must(name: &'static str, shape: Shape, description: &'static str) -> Key {
     Key { name, shape, required: true, description, default: Default::Nothing }
 }
 
 impl Key {
-    /// With what holds if it is left out.
+    /// Sets the value that applies if the key is omitted.
     pub(super) const fn or(self, default: Default) -> Key {
         Key { default, ..self }
     }
@@ -81,7 +81,7 @@ pub(super) const TEMPLATE: Shape = Shape::Is("template");
 pub(super) const CONDITION: Shape = Shape::Is("condition");
 const CHANNELS: Shape = Shape::OneOrMany(&Shape::Is("channel"));
 
-/// The top level.
+/// The top level of a definition.
 pub(super) const DEFINITION: &[Key] = &[
     must("name", NAME, "The workflow's name: a-z, 0-9 and -, at most 64 characters"),
     may(
@@ -118,9 +118,9 @@ pub(super) const DEFINITION: &[Key] = &[
     may("secrets", Shape::List(&ID), "The secrets that its scripts may ask for"),
 ];
 
-/// The name of a producer or consumer.
+/// The pattern for names of producers and consumers.
 const HANDLER: &str = "^[A-Za-z][A-Za-z0-9_-]{0,63}$";
-/// The name of a topic.
+/// The pattern for names of topics.
 pub(super) const TOPIC_NAME: &str = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$";
 
 const TOPICS: Shape = Shape::Either(&[
@@ -220,7 +220,7 @@ pub(super) const DEADLINE_ACTION: &[Key] = &[
     may("skip", Shape::Bool, "It is passed over"),
 ];
 
-/// What happens when an incident begins or ends.
+/// The actions when an incident begins or ends.
 pub(super) const INCIDENT_ACTIONS: Shape = Shape::OneOrMany(&Shape::Is("incident_action"));
 
 pub(super) const INCIDENT_ACTION: &[Key] = &[
@@ -246,5 +246,5 @@ pub(super) const CALENDAR: &[Key] = &[
     may("all_but", Shape::List(&Shape::Text), "Open where base is and these are not"),
 ];
 
-/// Whom a notification goes to.
+/// The recipients of a notification.
 pub(super) const TO: Shape = CHANNELS;

@@ -1,8 +1,9 @@
 //! The JSON Schema of a definition, for editors and programs.
 //!
-//! The keys are listed here with what they mean, by the type of step or mapping they belong to
-//! (`keys`, `steps`, `triggers`, `rules`); a test compares them with the keys that the reader knows. What a
-//! schema cannot say — dependencies, cycles, expressions — only the reader checks.
+//! The keys are listed here with their meaning, by the type of step or mapping they belong to
+//! (`keys`, `steps`, `triggers`, `rules`); a test compares them with the keys that the reader
+//! knows. Only the reader checks what a schema cannot express: dependencies, cycles and
+//! expressions.
 
 mod keys;
 mod rules;
@@ -36,7 +37,7 @@ pub fn schema() -> Value {
     schema
 }
 
-/// The JSON Schema of a calendar as the API takes it. Its id is in the path.
+/// The JSON Schema of a calendar in the API. Its id is in the path.
 pub fn calendar_schema() -> Value {
     let mut schema = object(keys::CALENDAR);
     if let Some(fields) = schema.as_object_mut() {
@@ -46,7 +47,7 @@ pub fn calendar_schema() -> Value {
     schema
 }
 
-/// A mapping with these keys and no others.
+/// The schema of a mapping with these keys and no others.
 fn object(keys: &[Key]) -> Value {
     let properties: Map<String, Value> =
         keys.iter().map(|key| (key.name.to_owned(), key.value())).collect();
@@ -62,7 +63,7 @@ fn object(keys: &[Key]) -> Value {
     object
 }
 
-/// A mapping whose `type` says which of several it is: names of types with their definitions.
+/// The schema of a mapping whose `type` selects one of several definitions.
 fn by_type(title: &str, types: &[(&str, String)]) -> Value {
     let names: Vec<&str> = types.iter().map(|(name, _)| *name).collect();
     let cases: Vec<Value> = types

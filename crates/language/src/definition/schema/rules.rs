@@ -1,4 +1,5 @@
-//! The mappings inside of a schedule or a calendar: days and times, catch-up, retries, daylight saving, days off.
+//! The mappings inside a schedule or a calendar: days and times, catch-up, retries, daylight
+//! saving, days off.
 
 use calendar::MOST_CAUGHT_UP;
 
@@ -15,7 +16,7 @@ pub(super) const DAILY: Shape = Shape::Object(&[
     may("days", TEXTS, "Days of the week, such as MON or MON-FRI; all of them if left out"),
 ]);
 
-/// One of the days' keys is needed; which of them it is only the reader checks.
+/// One of the keys for days is required. Only the reader checks which.
 pub(super) const WEEKLY: Shape = Shape::Object(&[
     may("on", TEXTS, "Days of the week, such as MON"),
     may("day", TEXTS, "The same as on"),
@@ -30,7 +31,7 @@ const WORKING_DAY: Key = may(
 );
 const MONTH_DAY: Shape = Shape::Either(&[Shape::Integer(-31, 31), Shape::Text]);
 
-/// On some days of the month, or on a working day of it.
+/// Some days of the month, or a working day of it.
 pub(super) const MONTHLY: Shape = Shape::Object(&[
     may(
         "day",
@@ -41,7 +42,7 @@ pub(super) const MONTHLY: Shape = Shape::Object(&[
     TIMES,
 ]);
 
-/// On a working day of a quarter or a year.
+/// A working day of a quarter or a year.
 pub(super) const PERIOD: Shape = Shape::Object(&[
     must(
         "working_day",

@@ -146,7 +146,7 @@ const FOR_EACH: &[Key] = &[
     must("step", Shape::Is("item_step"), "What is done with each; item and index are known"),
 ];
 
-/// The keys that a type has of its own, and whether its attempts have a timeout.
+/// The keys that only this type has, and whether its attempts have a timeout.
 fn own(kind: &str) -> (&'static [Key], bool) {
     match kind {
         "http" => (HTTP, true),
@@ -198,7 +198,7 @@ pub(super) fn defs() -> Map<String, Value> {
     defs.insert("step".into(), by_type("The type of a step", &named(&TYPES, "step")));
     defs.insert("compensation".into(), by_type(performed, &named(&PERFORMED, "compensation")));
     defs.insert("item_step".into(), by_type(performed, &named(&EACH, "item")));
-    // What is done with an item has no keys but its own, as a phase.
+    // The action for an item has only its own keys, like a phase.
     defs.insert("phase_action".into(), by_type(performed, &named(&phase::TYPES, "item")));
     defs.insert("phase_script".into(), object(&[must("script", Shape::Text, "Its text")]));
     let phases = [Shape::Text, Shape::Is("phase_script"), Shape::Is("phase_action")];

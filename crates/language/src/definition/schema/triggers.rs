@@ -133,14 +133,14 @@ const SCHEDULE: &[Key] = &[
     may("on_recovery", INCIDENT_ACTIONS, "What happens when it succeeds again"),
 ];
 
-/// The keys of a schedule that is no trigger.
+/// The keys of a schedule that is not a trigger.
 fn schedule() -> Vec<Key> {
     let mut keys = vec![may("description", Shape::Text, "What it is for")];
     keys.extend_from_slice(SCHEDULE);
     keys
 }
 
-/// The keys of one of several rules.
+/// The keys of one rule in a list of rules.
 fn rule() -> Value {
     let is_timing =
         |key: &&Key| RULE_KEYS.contains(&key.name) || TIMING_OPTIONS.contains(&key.name);
@@ -148,7 +148,7 @@ fn rule() -> Value {
     object(&keys)
 }
 
-/// The keys of a schedule in the API that no definition has: what it belongs to.
+/// The keys that only a schedule in the API has: what it belongs to.
 const API: &[Key] = &[
     may("owner", Shape::Text, "Whose it is"),
     may("workflow_id", NAMED, "Id or name of the workflow that it starts"),
@@ -159,9 +159,9 @@ const API: &[Key] = &[
 ];
 const NAMED: Shape = Shape::Either(&[Shape::Text, Shape::Integer(i64::MIN, i64::MAX)]);
 
-/// The JSON Schema of a schedule as the API takes it: an object whose keys are those of a trigger and a few more.
-/// Durations are texts there, and `null` stands for a key that is left out, but for the name. `$defs` has what is
-/// referred to.
+/// The JSON Schema of a schedule in the API: an object with the keys of a trigger and a few more.
+/// Durations are texts there, and `null` stands for an omitted key, except for the name. `$defs`
+/// has the referenced definitions.
 pub fn schedule_schema() -> Value {
     let mut keys = schedule();
     keys.extend_from_slice(API);
@@ -184,7 +184,7 @@ pub fn schedule_schema() -> Value {
     schema
 }
 
-/// A duration is a text, also one inside of a mapping.
+/// Restricts durations to texts, also inside a mapping.
 fn texts_only(value: &mut Value) {
     let seconds = &Shape::Seconds.value()["anyOf"];
     let as_text = |value: &mut Value| {
@@ -199,7 +199,7 @@ fn texts_only(value: &mut Value) {
     inner.into_iter().flatten().for_each(|(_, value)| as_text(value));
 }
 
-/// The same, or `null`.
+/// Allows `null` as well.
 fn or_null(value: &mut Value) {
     let Some(fields) = value.as_object_mut() else { return };
     let said: Map<String, Value> = ["description", "default"]
