@@ -8,14 +8,17 @@ use store::{MovedTable, copy_to_postgres};
 use crate::args::MigrateArgs;
 use crate::args::node::DbArgs;
 use crate::failure::Failure;
-use crate::place::Place;
 use crate::store_file::{existing, failure};
+use crate::store_target::StoreTarget;
 use crate::terminal::{BOLD, Cell, DIM, columns};
 
 /// Copies everything, and prints what was copied.
 pub(crate) fn run(args: &MigrateArgs, out: &mut dyn Write) -> Result<(), Failure> {
-    let place = |db: &str| Place::read(&DbArgs { db: db.to_owned(), schema: args.schema.clone() });
-    let (Place::File(from), Place::Postgres(to)) = (place(&args.from)?, place(&args.to)?) else {
+    let place =
+        |db: &str| StoreTarget::read(&DbArgs { db: db.to_owned(), schema: args.schema.clone() });
+    let (StoreTarget::File(from), StoreTarget::Postgres(to)) =
+        (place(&args.from)?, place(&args.to)?)
+    else {
         return Err(Failure::Mistake(
             "migrate: from an embedded store to a PostgreSQL, in this direction\n  \
              try: --from sqlite:./punctual.db --to postgres://user@host/database"

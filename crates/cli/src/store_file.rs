@@ -10,7 +10,7 @@ use store::{Administration as _, Finding, Sqlite, SqliteOptions};
 use crate::args::node::{BackupArgs, DoctorArgs};
 use crate::clock;
 use crate::failure::Failure;
-use crate::place::{Place, Shared};
+use crate::store_target::{Shared, StoreTarget};
 use crate::terminal::{Cell, DIM, NOTE, OFF, columns};
 use crate::validate::counted;
 
@@ -33,10 +33,10 @@ pub(crate) fn failure(path: &Path, failure: &store::Failure) -> Failure {
 
 /// Runs `punctual doctor`.
 pub(crate) fn doctor(args: &DoctorArgs, zones: Zones, out: &mut dyn Write) -> Result<(), Failure> {
-    let place = Place::read(&args.db)?;
+    let place = StoreTarget::read(&args.db)?;
     let found = match &place {
-        Place::File(path) => check_file(path, zones, args.repair)?,
-        Place::Postgres(shared) => check_shared(shared, zones, args.repair)?,
+        StoreTarget::File(path) => check_file(path, zones, args.repair)?,
+        StoreTarget::Postgres(shared) => check_shared(shared, zones, args.repair)?,
     };
     tell(args, &place.to_string(), &found, out)
 }
@@ -126,9 +126,9 @@ fn tell(
 
 /// Runs `punctual backup`.
 pub(crate) fn backup(args: &BackupArgs, out: &mut dyn Write) -> Result<(), Failure> {
-    let from = match Place::read(&args.db)? {
-        Place::File(path) => path,
-        Place::Postgres(shared) => return Err(shared.no_copy(&args.to)),
+    let from = match StoreTarget::read(&args.db)? {
+        StoreTarget::File(path) => path,
+        StoreTarget::Postgres(shared) => return Err(shared.no_copy(&args.to)),
     };
     existing(&from)?;
     let bytes = store::backup_file(&from, &args.to).map_err(|why| failure(&from, &why))?;

@@ -10,7 +10,7 @@ use crate::run::RunStatus;
 use crate::schedule::{Active, Override, OverrideAction, Schedule, Status, Upcoming};
 
 /// The data that an explanation uses.
-pub struct Facts<'a> {
+pub struct ScheduleFacts<'a> {
     pub schedule: &'a Schedule,
     /// The name of the workflow.
     pub workflow: &'a str,
@@ -32,7 +32,7 @@ pub struct Row {
 }
 
 /// Explains the schedule's status, what happened last, and what comes next.
-pub fn now(facts: &Facts<'_>) -> Vec<String> {
+pub fn now(facts: &ScheduleFacts<'_>) -> Vec<String> {
     let mut told = vec![facts.identity()];
     told.extend(facts.standing());
     told.extend(facts.going_on());
@@ -42,7 +42,7 @@ pub fn now(facts: &Facts<'_>) -> Vec<String> {
 }
 
 /// Explains what happened, or will happen, at one time.
-pub fn at(facts: &Facts<'_>, at: Timestamp) -> Vec<String> {
+pub fn at(facts: &ScheduleFacts<'_>, at: Timestamp) -> Vec<String> {
     let mut told = vec![facts.identity()];
     told.extend(facts.rows.iter().map(|row| facts.happened(row)));
     if facts.rows.is_empty() && at > facts.schedule.progress.mark {
@@ -53,7 +53,7 @@ pub fn at(facts: &Facts<'_>, at: Timestamp) -> Vec<String> {
     told
 }
 
-impl Facts<'_> {
+impl ScheduleFacts<'_> {
     fn zone(&self) -> Zone {
         self.plan.map_or_else(Zone::utc, |plan| plan.timing.zone().clone())
     }
@@ -314,7 +314,7 @@ mod tests {
         rows: &[Row],
         overrides: &[Override],
         change: impl FnOnce(&mut Schedule),
-        ask: impl FnOnce(&Facts<'_>) -> Vec<String>,
+        ask: impl FnOnce(&ScheduleFacts<'_>) -> Vec<String>,
     ) -> Vec<String> {
         let rules = Rules::new(calendar::Zones::bundled());
         let created = instant("2026-03-02T12:00:00Z");
@@ -323,7 +323,7 @@ mod tests {
         let mut schedule =
             Schedule::new(ScheduleId(7), WorkflowId(1), None, declared, &plan, created);
         change(&mut schedule);
-        ask(&Facts {
+        ask(&ScheduleFacts {
             schedule: &schedule,
             workflow: "w",
             workflow_is_paused: false,
@@ -503,7 +503,7 @@ mod tests {
                  2026-03-02T12:00:00Z.",
             ),
         ] {
-            let ask = |facts: &Facts<'_>| at(facts, instant(asked));
+            let ask = |facts: &ScheduleFacts<'_>| at(facts, instant(asked));
             let sentences = with_facts(fields, &[], overrides, |_| {}, ask);
             assert_eq!(sentences[1], expected);
         }

@@ -94,7 +94,7 @@ impl EventState {
 #[derive(Clone, Debug)]
 pub struct Event {
     pub message: Message,
-    pub fate: Fate,
+    pub fate: EventStatus,
     /// When it was first published.
     pub created_at: Timestamp,
 }
@@ -114,7 +114,7 @@ pub struct Message {
 
 /// The state of an event: everything that changes except its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fate {
+pub struct EventStatus {
     pub key: EventKey,
     pub topic: TopicId,
     pub state: EventState,

@@ -9,7 +9,6 @@
 #![forbid(unsafe_code)]
 
 mod address;
-mod ear;
 mod egress;
 mod ended;
 mod exec;
@@ -17,6 +16,7 @@ mod fitting;
 mod http;
 mod mask;
 mod notification;
+mod output_sink;
 mod own_program;
 mod policy;
 pub mod script;
@@ -29,12 +29,12 @@ use language::definition::Action;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-pub use ear::{Ear, Stream};
 pub use egress::{Egress, EgressError};
 pub use ended::{Ended, code};
 pub use exec::{Supervisor, end_orphans, supervise};
 pub use mask::Mask;
 pub use notification::{MailServer, MailServerError, Notifier, WebhookKeys, WebhookKeysError};
+pub use output_sink::{OutputSink, Stream};
 pub use policy::Policy;
 pub use signature::{WebhookKey, WebhookKeyError};
 
@@ -53,7 +53,7 @@ pub struct Work {
     /// The trace span that outside work becomes part of, as the value of a `traceparent` header.
     pub traceparent: Option<String>,
     /// Receives a command's output while the command runs.
-    pub ear: Option<Ear>,
+    pub output_sink: Option<OutputSink>,
     /// The output of the previous attempt, if that failed and had one. A notification reads from it
     /// which channels were already notified.
     pub earlier: Option<Value>,

@@ -150,7 +150,8 @@ impl RunnerDispatch {
             Ok(action) => action,
             Err(end) => return end,
         };
-        let work = Work { ear: output_tap.map(OutputTap::ear), ..work(perform, action) };
+        let work =
+            Work { output_sink: output_tap.map(OutputTap::output_sink), ..work(perform, action) };
         let ended = self.runners.perform(work, cancel).await;
         if perform.handler.is_none() {
             return attempt_end(ended, &self.secrets);
@@ -264,7 +265,7 @@ pub(crate) fn work(perform: &Perform, action: Action) -> Work {
         idempotency_key: perform.idempotency_key(),
         input: perform.input.clone(),
         traceparent: perform.trace.map(|trace| trace.to_string()),
-        ear: None,
+        output_sink: None,
         earlier: earlier.and_then(|earlier| serde_json::from_str(earlier.get()).ok()),
         timeout: perform
             .timeout()

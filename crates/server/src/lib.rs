@@ -11,6 +11,7 @@ pub mod http;
 mod hub;
 mod lease;
 mod live;
+pub mod maintenance;
 mod metrics;
 mod own_calendars;
 mod pages;
@@ -23,7 +24,6 @@ mod sources;
 mod traces;
 mod turnings;
 mod unreachable;
-pub mod upkeep;
 mod waiting;
 pub mod webhooks;
 

@@ -6,7 +6,7 @@ use language::definition::Definition;
 use store::{AuditEntry, Failure, Store};
 
 use crate::hub::Hub;
-use crate::upkeep::NextTimes;
+use crate::maintenance::NextTimes;
 
 /// Stores the calendars of a definition, before its triggers go live. If one of them is refused,
 /// the error holds its index.

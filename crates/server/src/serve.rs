@@ -22,11 +22,11 @@ use crate::dispatch::{Commands, RunnerDispatch, SharedDispatch, Trusted};
 use crate::driver::Driver;
 use crate::http::{self, App, ConnectionLimits, Reach, Token};
 use crate::hub::Hub;
+use crate::maintenance::{self, Retention};
 use crate::scripts::ScriptRunner;
 use crate::secrets::Secrets;
 use crate::traces::TraceTarget;
 use crate::unreachable;
-use crate::upkeep::{self, Retention};
 
 /// How many attempts a node performs at a time by default.
 pub const DEFAULT_CAPACITY: usize = 1_000;
@@ -233,7 +233,7 @@ impl Server {
             work(hub.clone()).await;
         }
         let stop_driving = CancellationToken::new();
-        let upkeep = tokio::spawn(upkeep::run(hub.clone(), retention, stop_driving.clone()));
+        let upkeep = tokio::spawn(maintenance::run(hub.clone(), retention, stop_driving.clone()));
         let driving = tokio::spawn(watch(
             hub.clone(),
             tokio::spawn(driver.run(signals, reports, stop_driving.clone())),

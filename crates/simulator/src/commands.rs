@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::run::{Active, Doing, Resolution};
+use engine::run::{Activity, ActivityStatus, Resolution};
 use engine::schedule::{OverrideAction, Status};
 use engine::turn::{Command, NewRun, NewSchedule, Verb};
 use engine::{ScheduleId, WorkflowId};
@@ -226,7 +226,7 @@ impl People {
             None => self.random.pick(&all),
         };
         let id = row.id();
-        let unknown = |active: &&Active| matches!(active.doing, Doing::Unknown { .. });
+        let unknown = |active: &&Activity| matches!(active.doing, ActivityStatus::Unknown { .. });
         let step = row.position.active.iter().find(unknown)?.step;
         Some(match &row.detail {
             // Several steps may have an unknown outcome, so the command names the step.

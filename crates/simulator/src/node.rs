@@ -9,7 +9,7 @@ use engine::NodeId;
 use engine::turn::Command;
 use futures_util::FutureExt as _;
 use jiff::SignedDuration;
-use server::upkeep::{NextTimes, Retention};
+use server::maintenance::{NextTimes, Retention};
 use server::{Clock, Dispatch, Driver, DriverSignal, Hub, Taken};
 use store::{Failure, Idempotency, Sqlite, SqliteOptions, Store};
 use tokio::runtime::{Builder, Runtime};

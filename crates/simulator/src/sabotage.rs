@@ -428,7 +428,7 @@ impl Tampering {
             }
         }
         if self.is(Sabotage::IgnorePending) {
-            request.places.free = 0;
+            request.capacity.free_slots = 0;
         }
         request
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use engine::incidents::{How, Told, ToldOutcome};
 use engine::ledger::Outcome;
-use engine::run::{Position, RunStatus, TriggeredBy};
+use engine::run::{RunState, RunStatus, TriggeredBy};
 use engine::schedule::{OverrideAction, Status};
 use language::definition::Definition;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
@@ -138,7 +138,7 @@ pub(crate) struct RunRow {
     pub(crate) ended_at: Option<i64>,
     pub(crate) timeout: Option<i64>,
     /// The run's position, as it is stored.
-    pub(crate) position: Position,
+    pub(crate) position: RunState,
     /// Whether a part could begin if there were capacity.
     pub(crate) lacks_place: bool,
     /// The run that started it, and the attempt that waits for it.

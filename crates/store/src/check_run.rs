@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::run::{Doing, Part, Run, RunStatus, StepState};
+use engine::run::{ActivityStatus, Part, Run, RunStatus, StepState};
 use engine::{RunId, RunKey};
 
 use crate::view::Finding;
@@ -145,13 +145,13 @@ pub(crate) fn breaches(run: &Run, beside: &Beside) -> Vec<Breach> {
     if run.status != RunStatus::Pending && active.is_empty() {
         found.push(Breach::AtRest);
     } else if !active.is_empty() && !run.lacks_place {
-        let nothing_goes_on = active.iter().all(|active| active.doing == Doing::Ready);
+        let nothing_goes_on = active.iter().all(|active| active.doing == ActivityStatus::Ready);
         found.extend(nothing_goes_on.then_some(Breach::WithoutPlace));
     }
     let queued: Vec<(Part, &str)> = active
         .iter()
         .filter_map(|active| match &active.doing {
-            Doing::Queued { queue } => Some((active.part(), queue.as_str())),
+            ActivityStatus::Queued { queue } => Some((active.part(), queue.as_str())),
             _ => None,
         })
         .collect();
@@ -165,7 +165,7 @@ pub(crate) fn breaches(run: &Run, beside: &Beside) -> Vec<Breach> {
             found.push(Breach::QueueMissing(part, queue.to_owned()));
         }
     }
-    let is_asked = |doing: &Doing| matches!(doing, Doing::Asked { .. });
+    let is_asked = |doing: &ActivityStatus| matches!(doing, ActivityStatus::Asked { .. });
     let asked = active.iter().filter(|active| is_asked(&active.doing));
     let asked: Vec<u32> = asked.map(|active| active.step).collect();
     let of_nothing = beside.approvals.iter().filter(|step| !asked.contains(step));
@@ -174,7 +174,7 @@ pub(crate) fn breaches(run: &Run, beside: &Beside) -> Vec<Breach> {
     found.extend(missing.map(|step| Breach::ApprovalMissing(*step)));
     found.extend(breaches_of_waits(run, &beside.waits));
     found.extend(active.iter().filter_map(|active| match &active.doing {
-        Doing::Child { run, token, .. } => {
+        ActivityStatus::Child { run, token, .. } => {
             match beside.children.iter().find(|(child, _)| child == run) {
                 None => Some(Breach::ChildGone(active.part(), *run)),
                 Some((_, told)) if *told != Some(*token) => {
@@ -190,7 +190,7 @@ pub(crate) fn breaches(run: &Run, beside: &Beside) -> Vec<Breach> {
 
 fn breaches_of_waits(run: &Run, waits: &[Part]) -> Vec<Breach> {
     let active = run.position.active.iter();
-    let awaiting = active.filter(|active| matches!(active.doing, Doing::Awaiting { .. }));
+    let awaiting = active.filter(|active| matches!(active.doing, ActivityStatus::Awaiting { .. }));
     let awaiting: Vec<Part> = awaiting.map(|active| active.part()).collect();
     let of_nothing = waits.iter().filter(|part| !awaiting.contains(part));
     let missing = awaiting.iter().filter(|part| !waits.contains(part));

@@ -2,7 +2,7 @@
 
 use engine::run::AttemptEnd;
 use engine::trace::Span;
-use engine::turn::{Answer, Command, Effect, Notice, Places, Recovered, Wakeup};
+use engine::turn::{Answer, Capacity, Command, Effect, Notice, Recovered, Wakeup};
 use engine::{Moment, NodeId, RunKey};
 use jiff::{SignedDuration, Timestamp};
 
@@ -21,7 +21,7 @@ pub struct TurnRequest {
     /// Also decide this run, if it is pending or ready, even if others would come first.
     pub begin: Option<RunKey>,
     /// The node's free capacity, after these reports.
-    pub places: Places,
+    pub capacity: Capacity,
     /// Set after a commit whose outcome was not known: the attempts that the node is performing.
     /// The store returns again the effects of other attempts that are stored as this node's: their
     /// effects were lost.
@@ -57,7 +57,7 @@ pub struct Turned {
     /// wakeups than the limit were due.
     pub next_wakeup: Option<Timestamp>,
     /// The node's free capacity after the turn.
-    pub places: Places,
+    pub capacity: Capacity,
 }
 
 /// A command with who asks for it.

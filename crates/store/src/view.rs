@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use engine::incidents::Incident;
 use engine::ledger::{Entry, Outcome};
-use engine::run::{AttemptRecord, Position, Run, RunStatus, StepRecord, TriggeredBy, Watch};
+use engine::run::{AttemptRecord, Run, RunState, RunStatus, StepRecord, TriggeredBy, Watch};
 use engine::schedule::{Due, Schedule, Status};
 use engine::turn::{Recovered, Workflow};
 use engine::{IncidentKey, NodeId, RunId, RunKey, ScheduleId, WorkflowId};
@@ -501,7 +501,7 @@ pub(crate) fn process(whole: Option<Definition>, run: &Run) -> Arc<Definition> {
 }
 
 /// The earlier of the step's own and the run's deadline, and whether one of them has passed.
-pub(crate) fn deadline(position: &Position, step: u32) -> (Option<Timestamp>, bool) {
+pub(crate) fn deadline(position: &RunState, step: u32) -> (Option<Timestamp>, bool) {
     let concerns = |watch: &&Watch| watch.step.is_none_or(|watched| watched == step);
     let watches = || position.watches.iter().filter(concerns);
     (watches().map(|watch| watch.due).min(), watches().any(|watch| watch.overdue))

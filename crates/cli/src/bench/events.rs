@@ -19,7 +19,7 @@ use server::serve::{Server, ServerOptions};
 use store::TopicQuery;
 use tokio_util::sync::CancellationToken;
 
-use super::place::Place;
+use super::store_target::StoreTarget;
 use crate::failure::Failure;
 
 /// Events published in one transaction.
@@ -42,7 +42,7 @@ pub(super) struct Rates {
 }
 
 /// Publishes `events` events, and lets consumers work on `runs` others, one by one.
-pub(super) async fn rates(place: &Place, events: u64, runs: u64) -> Result<Rates, Failure> {
+pub(super) async fn rates(place: &StoreTarget, events: u64, runs: u64) -> Result<Rates, Failure> {
     let store = place.open().await?;
     let scripts = crate::scripts::scripts()?;
     let listen = (Ipv4Addr::LOCALHOST, 0).into();

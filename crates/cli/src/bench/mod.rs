@@ -6,7 +6,6 @@ mod fires;
 mod limits;
 mod lists;
 mod node;
-mod place;
 mod postgres_limits;
 mod process;
 mod report;
@@ -14,6 +13,7 @@ mod restart;
 mod schedules;
 mod sizes;
 mod steps;
+mod store_target;
 mod workers;
 
 use std::io::Write;
@@ -28,10 +28,10 @@ use tokio::runtime::Runtime;
 use self::fires::{Load, fire};
 use self::limits::Limits;
 use self::node::Node;
-use self::place::Place;
 use self::postgres_limits::PostgresLimits;
 use self::report::Figure;
 use self::sizes::Sizes;
+use self::store_target::StoreTarget;
 use crate::args::{BenchArgs, Measure};
 use crate::failure::Failure;
 
@@ -53,9 +53,9 @@ pub(crate) fn run(args: &BenchArgs, out: &mut dyn Write) -> Result<(), Failure> 
         let place = match &args.db {
             Some(url) => {
                 let schema = of.to_string_lossy().into_owned();
-                Place::Postgres { url: url.clone(), schema }
+                StoreTarget::Postgres { url: url.clone(), schema }
             }
-            None => Place::File(of.clone()),
+            None => StoreTarget::File(of.clone()),
         };
         return runtime.block_on(restart::restarted(&place, out));
     }
@@ -71,8 +71,8 @@ pub(crate) fn run(args: &BenchArgs, out: &mut dyn Write) -> Result<(), Failure> 
         sizes: Sizes::new(args),
         runtime,
         place: match &args.db {
-            Some(url) => Place::postgres(url),
-            None => Place::File(folder.path().join("bench.db")),
+            Some(url) => StoreTarget::postgres(url),
+            None => StoreTarget::File(folder.path().join("bench.db")),
         },
         dir: folder.path().to_owned(),
         raw_rows: None,
@@ -101,7 +101,7 @@ struct Bench {
     sizes: Sizes,
     runtime: Runtime,
     dir: PathBuf,
-    place: Place,
+    place: StoreTarget,
     /// Raw limits that creates, fires and lateness are compared with.
     raw_rows: Beside,
     raw_fires: Beside,
@@ -188,14 +188,14 @@ impl Bench {
     fn limits(&mut self) -> Result<(), Failure> {
         let during = self.sizes.limits;
         match &self.place {
-            Place::File(_) => {
+            StoreTarget::File(_) => {
                 let limits = Limits::measure(&self.dir, during)?;
                 self.figures.extend(limits.figures());
                 self.raw_rows = Some(("rows of 200 bytes per s", limits.wide_rows));
                 self.raw_fires = Some(("narrow rows per s", limits.narrow_rows));
                 self.sync = Some(("ms for a sync", 1_000.0 / limits.syncs));
             }
-            Place::Postgres { url, schema } => {
+            StoreTarget::Postgres { url, schema } => {
                 let measuring = PostgresLimits::measure(url, schema, during);
                 let limits = self.runtime.block_on(measuring)?;
                 self.figures.extend(limits.figures());
@@ -233,7 +233,7 @@ impl Bench {
     /// The longest WAL beside the file during a measurement. PostgreSQL keeps its own log, so there
     /// is none.
     fn log(&self, name: &str, longest: u64) -> Option<Figure> {
-        let Place::File(path) = &self.place else { return None };
+        let StoreTarget::File(path) = &self.place else { return None };
         let file = std::fs::metadata(path).map_or(0, |file| file.len());
         let figure =
             Figure::new("creates", format!("{name}: longest log"), longest as f64 / 1e6, "MB");

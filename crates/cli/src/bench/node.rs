@@ -16,7 +16,7 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::place::Place;
+use super::store_target::StoreTarget;
 use crate::failure::Failure;
 
 /// The most attempts at the same time.
@@ -73,7 +73,7 @@ impl Dispatch for Watch {
 
 impl Node {
     /// Opens the store and drives it.
-    pub(super) async fn start(place: &Place) -> Result<Node, Failure> {
+    pub(super) async fn start(place: &StoreTarget) -> Result<Node, Failure> {
         let store = place.open().await?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let (signal, signals) = unbounded_channel();

@@ -7,8 +7,8 @@ use futures_util::SinkExt as _;
 use server::Stopwatch;
 use tokio_postgres::Client;
 
-use super::place::{Place, broken, connect};
 use super::report::Figure;
+use super::store_target::{StoreTarget, broken, connect};
 use crate::failure::Failure;
 
 /// Rows in one transaction.
@@ -151,7 +151,7 @@ const INSERT_RUNS: &str = "INSERT INTO open_runs (key, workflow, version, schedu
 
 /// The rate at which a scheduler with these records and indexes could begin runs at best.
 async fn recorded(url: &str, schema: &str, during: Duration) -> Result<f64, Failure> {
-    let place = Place::Postgres { url: url.to_owned(), schema: schema.to_owned() };
+    let place = StoreTarget::Postgres { url: url.to_owned(), schema: schema.to_owned() };
     // Opening the store creates the tables.
     drop(place.open().await?);
     let client = connect(url).await?;

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use server::Stopwatch;
 
 use super::node::Node;
-use super::place::Place;
 use super::process;
+use super::store_target::StoreTarget;
 use crate::failure::Failure;
 
 /// The report of the new process.
@@ -21,13 +21,13 @@ pub(super) struct Restarted {
 }
 
 /// Starts a process that opens the store, in which a schedule is due.
-pub(super) fn restart(place: &Place) -> Result<Restarted, Failure> {
+pub(super) fn restart(place: &StoreTarget) -> Result<Restarted, Failure> {
     let this = std::env::current_exe()?;
     let output = Command::new(this)
         .arg("bench")
         .args(match place {
-            Place::File(path) => vec!["--restart-of".into(), path.into()],
-            Place::Postgres { url, schema } => {
+            StoreTarget::File(path) => vec!["--restart-of".into(), path.into()],
+            StoreTarget::Postgres { url, schema } => {
                 let schema = std::ffi::OsString::from(schema);
                 vec!["--db".into(), url.into(), "--restart-of".into(), schema]
             }
@@ -39,7 +39,7 @@ pub(super) fn restart(place: &Place) -> Result<Restarted, Failure> {
 }
 
 /// Measures inside the new process, and prints the report.
-pub(super) async fn restarted(place: &Place, out: &mut dyn Write) -> Result<(), Failure> {
+pub(super) async fn restarted(place: &StoreTarget, out: &mut dyn Write) -> Result<(), Failure> {
     let watch = Stopwatch::start();
     let node = Node::start(place).await?;
     node.watch.first.notified().await;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use server::Stopwatch;
 use server::serve::{Server, ServerOptions};
 
-use super::place::Place;
+use super::store_target::StoreTarget;
 use crate::failure::Failure;
 
 /// Outside programs, each with one connection per open request.
@@ -23,7 +23,7 @@ const WORKFLOW: &str =
     r#"{"name": "worked", "steps": [{"id": "s", "type": "worker", "queue": "q"}]}"#;
 
 /// Attempts per second, measured over `attempts` attempts from the first claim to the last report.
-pub(super) async fn rate(place: &Place, attempts: u64) -> Result<f64, Failure> {
+pub(super) async fn rate(place: &StoreTarget, attempts: u64) -> Result<f64, Failure> {
     let store = place.open().await?;
     let listen = (Ipv4Addr::LOCALHOST, 0).into();
     let options = ServerOptions { listen, ..ServerOptions::new(store) };

@@ -16,8 +16,8 @@ use super::{examples, logging, publish, runtime, trusting};
 use crate::args::node::{DemoArgs, LogForm};
 use crate::clock;
 use crate::failure::Failure;
-use crate::place::{groups_dir, open_file};
 use crate::scripts::scripts;
+use crate::store_target::{groups_dir, open_file};
 use crate::supervisor::supervisor;
 use crate::terminal::{BOLD, Cell, DIM, columns, duration};
 

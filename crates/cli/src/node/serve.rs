@@ -21,8 +21,8 @@ use super::watch::Watch;
 use super::{folder, logging, publish, runtime, trusting};
 use crate::args::node::ServeArgs;
 use crate::failure::Failure;
-use crate::place::{Place, lease};
 use crate::scripts::scripts;
+use crate::store_target::{StoreTarget, lease};
 use crate::supervisor::supervisor;
 
 /// The default log filter. The driver logs once that the database is unreachable; the connection
@@ -53,7 +53,7 @@ fn given_secrets(args: &ServeArgs) -> impl Iterator<Item = String> {
 }
 
 fn serve(args: &ServeArgs, zones: Zones, secrets: Arc<Secrets>) -> Result<(), Failure> {
-    let place = Place::read(&args.db)?;
+    let place = StoreTarget::read(&args.db)?;
     let lease = lease(&args.lease)?;
     let listen = address(&args.listen)?;
     let egress: Egress =

@@ -73,7 +73,7 @@ impl Program {
             idempotency_key: attempt.idempotency_key.clone(),
             input: attempt.input.get().into(),
             traceparent: attempt.traceparent.clone(),
-            ear: None,
+            output_sink: None,
             earlier: None,
             timeout: timeout.unwrap_or(Duration::MAX),
         }

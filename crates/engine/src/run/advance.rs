@@ -3,13 +3,13 @@
 use language::definition::Action;
 
 use super::decide::Decider;
-use super::input::Facts;
+use super::input::RunHistory;
 use super::item::Item;
-use super::position::{Active, Doing, StepState};
 use super::start::action_of;
+use super::state::{Activity, ActivityStatus, StepState};
 use super::{Ending, RunStatus};
 
-impl<F: Facts> Decider<'_, F> {
+impl<F: RunHistory> Decider<'_, F> {
     /// Begins every part that can begin, ends the run if none is active, and updates its status.
     pub(super) fn advance(&mut self) -> Result<(), F::Error> {
         if self.run.status.has_ended() || self.run.started_at.is_none() {
@@ -101,12 +101,12 @@ impl<F: Facts> Decider<'_, F> {
 
     fn enable(&mut self, step: u32) -> Result<(), F::Error> {
         self.set_state(step, StepState::Active);
-        self.run.position.active.push(Active {
+        self.run.position.active.push(Activity {
             step,
             item: Item::Whole,
             attempt: 0,
             enabled_at: self.stamp,
-            doing: Doing::Ready,
+            doing: ActivityStatus::Ready,
         });
         self.watch_enabled_step(step);
         Ok(())
@@ -130,18 +130,18 @@ impl<F: Facts> Decider<'_, F> {
 
     /// Begins a part for which [`Self::can_start`] holds.
     pub(super) fn begin_part(&mut self, at: usize) -> Result<(), F::Error> {
-        *self.performer.starts_left = self.performer.starts_left.saturating_sub(1);
+        *self.capacity.starts_left = self.capacity.starts_left.saturating_sub(1);
         self.start(at)
     }
 
     pub(super) fn can_start(&self, at: usize) -> bool {
         let active = &self.run.position.active[at];
-        if active.doing != Doing::Ready || *self.performer.starts_left == 0 {
+        if active.doing != ActivityStatus::Ready || *self.capacity.starts_left == 0 {
             return false;
         }
         match action_of(self.definition, active.part()) {
             Some(action) if is_performed_here(action) => {
-                *self.performer.free > 0 && !self.is_at_its_limit()
+                *self.capacity.free > 0 && !self.is_at_its_limit()
             }
             Some(action) if takes_a_share(action) => !self.is_at_its_limit(),
             _ => true,
@@ -151,25 +151,28 @@ impl<F: Facts> Decider<'_, F> {
     /// Whether as many steps are active as the definition allows.
     fn is_at_its_limit(&self) -> bool {
         let Some(limit) = self.definition.max_concurrent_steps else { return false };
-        let is_performed =
-            |doing: &Doing| doing.is_performed() || matches!(doing, Doing::Queued { .. });
+        let is_performed = |doing: &ActivityStatus| {
+            doing.is_performed() || matches!(doing, ActivityStatus::Queued { .. })
+        };
         let going_on = self.run.position.active.iter().filter(|a| is_performed(&a.doing)).count();
         going_on >= limit as usize
     }
 
     /// Whether a part could begin if a slot were free, or in another turn.
     fn lacks_place(&self) -> bool {
-        let is_over = *self.performer.starts_left == 0;
-        let lacks = |active: &Active| {
+        let is_over = *self.capacity.starts_left == 0;
+        let lacks = |active: &Activity| {
             let action = action_of(self.definition, active.part());
-            active.doing == Doing::Ready && (is_over || action.is_some_and(is_performed_here))
+            active.doing == ActivityStatus::Ready
+                && (is_over || action.is_some_and(is_performed_here))
         };
         !self.is_stopping() && !self.is_at_its_limit() && self.run.position.active.iter().any(lacks)
     }
 
     fn set_status(&mut self) {
-        let going_on =
-            |doing: &Doing| matches!(doing, Doing::Performed { .. } | Doing::Claimed { .. });
+        let going_on = |doing: &ActivityStatus| {
+            matches!(doing, ActivityStatus::Performed { .. } | ActivityStatus::Claimed { .. })
+        };
         self.run.status = if self.run.position.active.iter().any(|active| going_on(&active.doing)) {
             RunStatus::Running
         } else if self.run.position.is_unknown() {
@@ -179,7 +182,7 @@ impl<F: Facts> Decider<'_, F> {
         };
         self.run.lacks_place = self.lacks_place();
         let is_suspended = self.run.status == RunStatus::Suspended;
-        self.hold_or_release(is_suspended || self.performer.is_paused);
+        self.hold_or_release(is_suspended || self.capacity.is_paused);
     }
 
     /// Ends the run successfully. Steps that nothing led to are bypassed.

@@ -6,15 +6,15 @@ use jiff::{SignedDuration, Timestamp};
 use language::Rules;
 use language::definition::{Definition, Graph, Step};
 
-use super::input::{AttemptEnd, Decision, Facts, Input, Resolution};
+use super::input::{AttemptEnd, Decision, Input, Resolution, RunHistory};
 use super::item::Item;
-use super::position::{Active, Doing, States};
+use super::state::{Activity, ActivityStatus, States};
 use super::stored_input::StoredInput;
 use super::{Ending, Refusal, Run, RunError, RunStatus, StepStatus};
 use crate::ids::NodeId;
 
 /// The node that performs attempts, and how many more it can start.
-pub struct Performer<'a> {
+pub struct NodeCapacity<'a> {
     pub node: NodeId,
     /// The free slots of the node.
     pub free: &'a mut usize,
@@ -26,14 +26,14 @@ pub struct Performer<'a> {
 }
 
 /// Decides one input. A refusal changes nothing.
-pub fn decide<F: Facts>(
+pub fn decide<F: RunHistory>(
     run: &mut Run,
     definition: &Definition,
     rules: &Rules,
     input: Input,
     now: Timestamp,
-    performer: Performer<'_>,
-    facts: &mut F,
+    capacity: NodeCapacity<'_>,
+    history: &mut F,
 ) -> Result<Result<Decision, Refusal>, F::Error> {
     let graph = definition.graph();
     let decision = Decision::default();
@@ -41,7 +41,7 @@ pub fn decide<F: Facts>(
     let stamp = run.stamp(now);
     let performed_since = run.position.performed_since();
     let mut decider =
-        Decider { run, definition, graph, rules, now, stamp, performer, facts, decision, agenda };
+        Decider { run, definition, graph, rules, now, stamp, capacity, history, decision, agenda };
     if let Err(refusal) = decider.take(input)? {
         return Ok(Err(refusal));
     }
@@ -52,7 +52,7 @@ pub fn decide<F: Facts>(
 }
 
 /// A decision in progress.
-pub(super) struct Decider<'a, F: Facts> {
+pub(super) struct Decider<'a, F: RunHistory> {
     pub(super) run: &'a mut Run,
     pub(super) definition: &'a Definition,
     pub(super) graph: &'a Graph,
@@ -60,8 +60,8 @@ pub(super) struct Decider<'a, F: Facts> {
     pub(super) now: Timestamp,
     /// The time to record for this decision.
     pub(super) stamp: Timestamp,
-    pub(super) performer: Performer<'a>,
-    pub(super) facts: &'a mut F,
+    pub(super) capacity: NodeCapacity<'a>,
+    pub(super) history: &'a mut F,
     pub(super) decision: Decision,
     /// Steps that may be able to begin.
     pub(super) agenda: BTreeSet<u32>,
@@ -70,7 +70,7 @@ pub(super) struct Decider<'a, F: Facts> {
 /// Done or refused, unless a read failed.
 pub(super) type Taken<E> = Result<Result<(), Refusal>, E>;
 
-impl<F: Facts> Decider<'_, F> {
+impl<F: RunHistory> Decider<'_, F> {
     fn take(&mut self, input: Input) -> Taken<F::Error> {
         match input {
             Input::Begin => Ok(self.begin()),
@@ -157,7 +157,7 @@ impl<F: Facts> Decider<'_, F> {
         let Some(at) = self.place_of(token) else {
             return Ok(Err(Refusal::OldToken { given: token }));
         };
-        if matches!(self.run.position.active[at].doing, Doing::Child { .. }) {
+        if matches!(self.run.position.active[at].doing, ActivityStatus::Child { .. }) {
             return Ok(Err(Refusal::OldToken { given: token }));
         }
         if self.is_stopping() {
@@ -238,7 +238,7 @@ impl<F: Facts> Decider<'_, F> {
         let position = &self.run.position;
         let performed = SignedDuration::from_millis(position.performed);
         let is_used_up = self.run.timeout.is_some_and(|limit| limit <= performed);
-        let is_ready = |active: &Active| active.doing == Doing::Ready;
+        let is_ready = |active: &Activity| active.doing == ActivityStatus::Ready;
         let begins = !self.agenda.is_empty() || position.active.iter().any(is_ready);
         let goes_on = matches!(self.run.status, RunStatus::Running | RunStatus::Waiting);
         if is_used_up && begins && goes_on && !self.is_ending() {
@@ -288,7 +288,7 @@ impl<F: Facts> Decider<'_, F> {
     fn unknown(&self, step: Option<String>) -> Result<usize, Refusal> {
         let active = self.run.position.active.iter().enumerate();
         let unknown: Vec<(usize, &str)> = active
-            .filter(|(_, active)| matches!(active.doing, Doing::Unknown { .. }))
+            .filter(|(_, active)| matches!(active.doing, ActivityStatus::Unknown { .. }))
             .filter_map(|(at, active)| Some((at, self.step(active.step)?.id.as_str())))
             .collect();
         match (&*unknown, step) {
@@ -327,7 +327,7 @@ impl<F: Facts> Decider<'_, F> {
                 let unknown = self.run.position.active[at].clone();
                 let error = self.error(step, "did_not_happen", "a person says it did not happen");
                 self.is_followed(&unknown, StepStatus::Cancelled, error);
-                self.run.position.active[at].doing = Doing::Ready;
+                self.run.position.active[at].doing = ActivityStatus::Ready;
             }
             Resolution::Skip => self.skip_unknown(at)?,
             Resolution::Failed => {
@@ -343,12 +343,13 @@ impl<F: Facts> Decider<'_, F> {
     fn place_of_unknown(&self, step: u32) -> Option<usize> {
         let active = self.run.position.active.iter();
         let mut places = active.enumerate().filter(|(_, active)| active.step == step);
-        places.find(|(_, a)| matches!(a.doing, Doing::Unknown { .. })).map(|(at, _)| at)
+        places.find(|(_, a)| matches!(a.doing, ActivityStatus::Unknown { .. })).map(|(at, _)| at)
     }
 
     /// Sets the run's error while the result of an attempt is unknown.
     fn say_what_is_unknown(&mut self) {
-        let unknown = |active: &&super::Active| matches!(active.doing, Doing::Unknown { .. });
+        let unknown =
+            |active: &&super::Activity| matches!(active.doing, ActivityStatus::Unknown { .. });
         let first = self.run.position.active.iter().find(unknown).map(|active| active.step);
         if let Some(step) = first.filter(|_| !self.is_ending()) {
             let message =

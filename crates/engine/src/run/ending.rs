@@ -4,13 +4,13 @@
 use serde_json::value::RawValue;
 
 use super::decide::Decider;
-use super::input::{AttemptEnd, Facts, Part};
+use super::input::{AttemptEnd, Part, RunHistory};
 use super::item::Item;
-use super::position::{Active, Doing, StepState};
+use super::state::{Activity, ActivityStatus, StepState};
 use super::{BeingEnded, CANCEL_LIMIT, Ending, RunError, StepStatus};
 use crate::ids::NodeId;
 
-impl<F: Facts> Decider<'_, F> {
+impl<F: RunHistory> Decider<'_, F> {
     pub(super) fn is_ending(&self) -> bool {
         self.run.position.ending.is_some()
     }
@@ -20,7 +20,7 @@ impl<F: Facts> Decider<'_, F> {
         self.run.position.is_stopping()
     }
 
-    /// Begins to end the run. Active attempts are told to stop; parts that only wait end at once.
+    /// Begins to end the run. Activity attempts are told to stop; parts that only wait end at once.
     pub(super) fn end_from_outside(&mut self, ending: Ending, error: RunError, retryable: bool) {
         if self.run.started_at.is_none() {
             return self.end(ending, Some(error), retryable);
@@ -29,10 +29,10 @@ impl<F: Facts> Decider<'_, F> {
         let mut at = 0;
         while let Some(active) = self.run.position.active.get(at) {
             match &active.doing {
-                Doing::Performed { token, .. } => self.decision.cancel.push(*token),
+                ActivityStatus::Performed { token, .. } => self.decision.cancel.push(*token),
                 // The worker learns of it with its next heartbeat.
-                Doing::Claimed { .. } => {}
-                Doing::Child { run, .. } => {
+                ActivityStatus::Claimed { .. } => {}
+                ActivityStatus::Child { run, .. } => {
                     self.decision.cancel_runs.push((*run, error.message.clone()));
                 }
                 _ => {
@@ -53,7 +53,7 @@ impl<F: Facts> Decider<'_, F> {
     }
 
     /// Cancels a part that nobody performs.
-    fn let_go(&mut self, active: &Active, error: &RunError) {
+    fn let_go(&mut self, active: &Activity, error: &RunError) {
         let has_begun = active.attempt > 0 || active.doing.since().is_some();
         if has_begun {
             let mut error = error.clone();
@@ -80,7 +80,7 @@ impl<F: Facts> Decider<'_, F> {
     /// undone too.
     pub(super) fn stopped(
         &mut self,
-        active: &Active,
+        active: &Activity,
         succeeded: bool,
         output: Option<Box<RawValue>>,
     ) {
@@ -136,12 +136,12 @@ impl<F: Facts> Decider<'_, F> {
                 ending.until = None;
             }
             let Some(step) = self.run.position.to_undo.pop() else { break };
-            self.run.position.active.push(Active {
+            self.run.position.active.push(Activity {
                 step,
                 item: Item::Undoing,
                 attempt: 0,
                 enabled_at: self.stamp,
-                doing: Doing::Ready,
+                doing: ActivityStatus::Ready,
             });
             let at = self.run.position.active.len() - 1;
             if self.can_start(at) {
@@ -177,7 +177,7 @@ impl<F: Facts> Decider<'_, F> {
 
     /// Handles the attempts of a dead node: they are repeated if that is safe.
     pub(super) fn owner_gone(&mut self, gone: NodeId) {
-        let is_lost = |active: &Active| active.owner() == Some(gone);
+        let is_lost = |active: &Activity| active.owner() == Some(gone);
         while let Some(at) = self.run.position.active.iter().position(is_lost) {
             self.lost(at, "the node that performed this step is gone");
         }
@@ -203,7 +203,7 @@ impl<F: Facts> Decider<'_, F> {
             let active = &mut self.run.position.active[at];
             // The lost attempt does not count as a failure of the step.
             active.attempt = active.attempt.saturating_sub(1);
-            active.doing = Doing::Ready;
+            active.doing = ActivityStatus::Ready;
             return;
         }
         let message = format!("{how}, and the step must not be repeated");

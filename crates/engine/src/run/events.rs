@@ -4,16 +4,16 @@ use language::definition::{Action, Publish, WaitFor, limits};
 use language::expression;
 use serde_json::value::RawValue;
 
+use super::deadline_math::Moments;
 use super::decide::{Decider, Taken};
 use super::family::{HOPS, hops_of, too_many_hops};
-use super::input::{Awaiting, Facts, Part, Published};
+use super::input::{Awaiting, Part, Published, RunHistory};
 use super::item::Item;
-use super::moments::Moments;
-use super::position::Doing;
 use super::start::raw;
+use super::state::ActivityStatus;
 use crate::topics::Message;
 
-impl<F: Facts> Decider<'_, F> {
+impl<F: RunHistory> Decider<'_, F> {
     /// Publishes an event as part of the decision, and completes the step.
     pub(super) fn publish(&mut self, at: usize, publish: &Publish) -> Result<(), F::Error> {
         let part = self.part(at);
@@ -71,7 +71,7 @@ impl<F: Facts> Decider<'_, F> {
                 return self.failed(at, error, false, None);
             }
         };
-        self.run.position.active[at].doing = Doing::Awaiting { since: self.stamp, until };
+        self.run.position.active[at].doing = ActivityStatus::Awaiting { since: self.stamp, until };
         self.watch_started_step(part.step);
         self.decision.awaiting.push(Awaiting::Begin(wait.topic.clone(), part));
         Ok(())
@@ -92,7 +92,7 @@ impl<F: Facts> Decider<'_, F> {
     /// Offers an event to a part. If the part waits for it, the part is completed.
     pub(super) fn arrived(&mut self, part: Part, event: Box<RawValue>) -> Taken<F::Error> {
         let Some(at) = self.place_of_part(part.step, part.item) else { return Ok(Ok(())) };
-        let waits = matches!(self.run.position.active[at].doing, Doing::Awaiting { .. });
+        let waits = matches!(self.run.position.active[at].doing, ActivityStatus::Awaiting { .. });
         if !waits || self.is_ending() {
             return Ok(Ok(()));
         }

@@ -10,7 +10,7 @@ use crate::ids::{NodeId, RunKey};
 use crate::topics::Message;
 
 /// What a decision may look up.
-pub trait Facts {
+pub trait RunHistory {
     /// The error of a failed lookup.
     type Error;
 

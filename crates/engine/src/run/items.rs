@@ -7,16 +7,16 @@ use serde_json::value::RawValue;
 
 use super::decide::Decider;
 use super::fitting::listed;
-use super::input::{Facts, Part};
+use super::input::{Part, RunHistory};
 use super::item::Item;
-use super::position::{Active, Doing};
+use super::state::{Activity, ActivityStatus};
 use super::{RunError, StepStatus};
 
 /// How many items are active at a time unless the definition says otherwise. All active parts are
 /// written with each decision, so the number must stay small.
 const SIDE_BY_SIDE: u32 = 100;
 
-impl<F: Facts> Decider<'_, F> {
+impl<F: RunHistory> Decider<'_, F> {
     pub(super) fn start_items(&mut self, at: usize, each: &ForEach) -> Result<(), F::Error> {
         let step = self.run.position.active[at].step;
         self.run.position.active[at].attempt += 1;
@@ -27,7 +27,7 @@ impl<F: Facts> Decider<'_, F> {
         self.watch_started_step(step);
         let count = u32::try_from(items.len()).unwrap_or(u32::MAX);
         self.run.position.active[at].doing =
-            Doing::Items { since: self.stamp, count, begun: 0, ended: 0 };
+            ActivityStatus::Items { since: self.stamp, count, begun: 0, ended: 0 };
         self.begin_items(step)
     }
 
@@ -71,7 +71,8 @@ impl<F: Facts> Decider<'_, F> {
             _ => 0,
         };
         let Some(at) = self.place_of_part(step, Item::Whole) else { return Ok(()) };
-        let Doing::Items { count, begun, ended, .. } = self.run.position.active[at].doing else {
+        let ActivityStatus::Items { count, begun, ended, .. } = self.run.position.active[at].doing
+        else {
             return Ok(());
         };
         if ended == count {
@@ -79,15 +80,15 @@ impl<F: Facts> Decider<'_, F> {
         }
         let further = count.min(ended.saturating_add(limit)).saturating_sub(begun);
         for index in begun..begun + further {
-            self.run.position.active.push(Active {
+            self.run.position.active.push(Activity {
                 step,
                 item: Item::Nth(index),
                 attempt: 0,
                 enabled_at: self.stamp,
-                doing: Doing::Ready,
+                doing: ActivityStatus::Ready,
             });
         }
-        if let Doing::Items { begun, .. } = &mut self.run.position.active[at].doing {
+        if let ActivityStatus::Items { begun, .. } = &mut self.run.position.active[at].doing {
             *begun += further;
         }
         Ok(())
@@ -96,7 +97,7 @@ impl<F: Facts> Decider<'_, F> {
     /// Counts an item that has ended, and begins further ones.
     pub(super) fn item_ended(&mut self, step: u32) -> Result<(), F::Error> {
         let Some(at) = self.place_of_part(step, Item::Whole) else { return Ok(()) };
-        if let Doing::Items { ended, .. } = &mut self.run.position.active[at].doing {
+        if let ActivityStatus::Items { ended, .. } = &mut self.run.position.active[at].doing {
             *ended += 1;
         }
         self.begin_items(step)
@@ -118,7 +119,7 @@ impl<F: Facts> Decider<'_, F> {
         error: RunError,
         retryable: bool,
     ) -> Result<(), F::Error> {
-        let is_item = |active: &Active| active.step == step && active.item.is_nth();
+        let is_item = |active: &Activity| active.step == step && active.item.is_nth();
         while let Some(at) = self.run.position.active.iter().position(is_item) {
             self.abandon(at, StepStatus::Cancelled, None);
         }
@@ -137,6 +138,6 @@ impl<F: Facts> Decider<'_, F> {
         if let Some(record) = self.decision.records.iter().rev().find(is_it) {
             return Ok(record.output.clone());
         }
-        Ok(self.facts.record(step, item)?.and_then(|record| record.output))
+        Ok(self.history.record(step, item)?.and_then(|record| record.output))
     }
 }

@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 
 use super::decide::Decider;
-use super::input::Facts;
+use super::input::RunHistory;
 use super::item::Item;
-use super::position::{Active, StepState};
+use super::state::{Activity, StepState};
 use super::{AttemptRecord, Ending, RunError, StepStatus};
 
 /// The maximum number of jumps of one run, which stops a run that jumps back and forth forever.
 const JUMPS: u32 = 100;
 
-impl<F: Facts> Decider<'_, F> {
+impl<F: RunHistory> Decider<'_, F> {
     /// Continues the run with `target` instead of the steps that depend on `from`.
     pub(super) fn jump(
         &mut self,
@@ -39,7 +39,7 @@ impl<F: Facts> Decider<'_, F> {
         Ok(())
     }
 
-    /// Resets the step and everything that depends on it. Active parts of these steps are
+    /// Resets the step and everything that depends on it. Activity parts of these steps are
     /// abandoned.
     fn do_again(&mut self, target: u32) -> Result<(), F::Error> {
         let mut again = BTreeSet::from([target]);
@@ -48,7 +48,7 @@ impl<F: Facts> Decider<'_, F> {
             let further = self.graph.dependents(step).iter().copied();
             open.extend(further.filter(|step| again.insert(*step)));
         }
-        let is_one = |active: &Active| again.contains(&active.step);
+        let is_one = |active: &Activity| again.contains(&active.step);
         while let Some(at) = self.run.position.active.iter().position(is_one) {
             self.abandon(at, StepStatus::Cancelled, None);
         }

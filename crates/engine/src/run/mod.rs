@@ -5,6 +5,7 @@
 //! `ending` how a run that does not succeed stops.
 
 mod advance;
+mod deadline_math;
 mod decide;
 mod ending;
 mod events;
@@ -14,13 +15,12 @@ mod input;
 mod item;
 mod items;
 mod jump;
-mod moments;
-mod position;
 mod reconcile;
 mod routes;
 mod scope;
 mod settle;
 mod start;
+mod state;
 pub(crate) mod stored_input;
 mod waits;
 mod watch;
@@ -29,15 +29,15 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-pub use decide::{Performer, decide};
+pub use decide::{NodeCapacity, decide};
 pub use input::{
-    Alert, Approval, AttemptEnd, Awaiting, Decision, Facts, Input, NewChild, Part, Published,
-    Queueing, Resolution,
+    Alert, Approval, AttemptEnd, Awaiting, Decision, Input, NewChild, Part, Published, Queueing,
+    Resolution, RunHistory,
 };
 pub use item::Item;
-pub use position::{Active, Claimant, Doing, Position, States, StepState, Watch};
 pub use scope::{ItemScope, scope_of_part};
 pub use start::action_of;
+pub use state::{Activity, ActivityStatus, Claimant, RunState, States, StepState, Watch};
 pub use watch::watch_new_run;
 
 use crate::ids::{RunId, RunKey, ScheduleId, WorkflowId};
@@ -232,7 +232,7 @@ pub struct Run {
     pub overdue: bool,
     /// Whether the run has begun and a part of it waits for a free slot.
     pub lacks_place: bool,
-    pub position: Position,
+    pub position: RunState,
 }
 
 /// The place of a run in its family, if another run started it.

@@ -6,9 +6,9 @@ use serde_json::value::RawValue;
 
 use super::RunError;
 use super::decide::Decider;
-use super::input::Facts;
+use super::input::RunHistory;
 use super::item::Item;
-use super::position::{Active, Doing, StepState};
+use super::state::{Activity, ActivityStatus, StepState};
 
 /// How often a reconciliation is attempted when it fails with a transient error.
 const TRIES: u32 = 3;
@@ -21,22 +21,22 @@ struct Found {
     result: Option<Box<RawValue>>,
 }
 
-impl<F: Facts> Decider<'_, F> {
+impl<F: RunHistory> Decider<'_, F> {
     /// Marks a part whose effect is unknown, and starts its reconciliation if there is one.
     pub(super) fn unknown_outcome(&mut self, at: usize, error: RunError) {
         let active = &mut self.run.position.active[at];
         let since = active.doing.since().unwrap_or(active.enabled_at);
         let (step, item) = (active.step, active.item);
-        active.doing = Doing::Unknown { since };
+        active.doing = ActivityStatus::Unknown { since };
         self.run.error = Some(error);
         let can_look = self.step(step).is_some_and(|step| step.reconcile.is_some());
         if can_look && item == Item::Whole {
-            self.run.position.active.push(Active {
+            self.run.position.active.push(Activity {
                 step,
                 item: Item::Reconciling,
                 attempt: 0,
                 enabled_at: self.stamp,
-                doing: Doing::Ready,
+                doing: ActivityStatus::Ready,
             });
         }
     }

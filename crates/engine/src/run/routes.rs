@@ -3,10 +3,10 @@
 use language::definition::{Action, Gateway, GatewayKind};
 
 use super::decide::Decider;
-use super::input::Facts;
+use super::input::RunHistory;
 use super::start::raw;
 
-impl<F: Facts> Decider<'_, F> {
+impl<F: RunHistory> Decider<'_, F> {
     /// Takes the routes whose conditions hold.
     pub(super) fn route(&mut self, at: usize, gateway: &Gateway) -> Result<(), F::Error> {
         let step = self.run.position.active[at].step;

@@ -6,15 +6,15 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::decide::Decider;
-use super::input::{Facts, Part};
+use super::input::{Part, RunHistory};
 use super::item::Item;
-use super::position::StepState;
 use super::start::raw;
+use super::state::StepState;
 use super::stored_input::StoredInput;
 use super::{Run, RunError, StepRecord};
 use crate::ids::RunId;
 
-impl<F: Facts> Decider<'_, F> {
+impl<F: RunHistory> Decider<'_, F> {
     /// Whether a step's condition holds. A condition that cannot be evaluated is an error of the
     /// step.
     pub(super) fn condition_holds(
@@ -84,7 +84,7 @@ impl<F: Facts> Decider<'_, F> {
         let is_it = |record: &&StepRecord| record.step == step && record.item == Item::Whole;
         match self.decision.records.iter().rev().find(is_it) {
             Some(record) => Ok(Some(record.clone())),
-            None => self.facts.record(step, Item::Whole),
+            None => self.history.record(step, Item::Whole),
         }
     }
 }
@@ -103,11 +103,11 @@ pub struct ItemScope {
 
 /// The scope for the templates of a part, if it has any. The scope of an item is kept in `known`
 /// for the next item.
-pub fn scope_of_part<F: Facts>(
+pub fn scope_of_part<F: RunHistory>(
     run: &Run,
     definition: &Definition,
     part: Part,
-    facts: &mut F,
+    history: &mut F,
     known: &mut Option<ItemScope>,
 ) -> Result<Option<Result<Scope, ExpressionError>>, F::Error> {
     let graph = definition.graph();
@@ -122,7 +122,7 @@ pub fn scope_of_part<F: Facts>(
     }
     let mut records = Vec::new();
     for step in references {
-        records.push((*step, facts.record(*step, Item::Whole)?));
+        records.push((*step, history.record(*step, Item::Whole)?));
     }
     let action = definition.steps.get(part.step as usize).map(|step| &step.action);
     let Some(Action::ForEach(each)) = action.filter(|_| part.item.is_nth()) else {

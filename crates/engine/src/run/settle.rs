@@ -6,12 +6,12 @@ use serde_json::value::RawValue;
 
 use super::decide::{Decider, Taken};
 use super::fitting::fitted;
-use super::input::{Awaiting, Facts, Part, Queueing};
+use super::input::{Awaiting, Part, Queueing, RunHistory};
 use super::item::Item;
-use super::position::{Active, Doing, StepState};
+use super::state::{Activity, ActivityStatus, StepState};
 use super::{AttemptRecord, Ending, Refusal, RunError, StepRecord, StepStatus};
 
-impl<F: Facts> Decider<'_, F> {
+impl<F: RunHistory> Decider<'_, F> {
     /// Completes a part. An output that exceeds the size limit is cut.
     pub(super) fn succeeded(&mut self, at: usize, output: Box<RawValue>) -> Result<(), F::Error> {
         let (output, said) = fitted(output);
@@ -92,11 +92,11 @@ impl<F: Facts> Decider<'_, F> {
         self.is_followed(&tried, StepStatus::Failed, error.clone());
         self.record(&tried, StepStatus::Failed, output, Some(error));
         let again = self.now.checked_add(delay).unwrap_or(self.now);
-        self.run.position.active[at].doing = Doing::Retrying { at: again };
+        self.run.position.active[at].doing = ActivityStatus::Retrying { at: again };
     }
 
     /// Records an attempt that has ended and will be followed by another one.
-    pub(super) fn is_followed(&mut self, tried: &Active, status: StepStatus, error: RunError) {
+    pub(super) fn is_followed(&mut self, tried: &Activity, status: StepStatus, error: RunError) {
         self.decision.earlier.push(AttemptRecord {
             step: tried.step,
             item: tried.item,
@@ -121,7 +121,7 @@ impl<F: Facts> Decider<'_, F> {
 
     pub(super) fn step_failed(
         &mut self,
-        active: &Active,
+        active: &Activity,
         error: RunError,
         retryable: bool,
         output: Option<Box<RawValue>>,
@@ -168,13 +168,13 @@ impl<F: Facts> Decider<'_, F> {
     }
 
     /// Removes an active part, and withdraws it from its queue, approval or event subscription.
-    pub(super) fn remove(&mut self, at: usize) -> Active {
+    pub(super) fn remove(&mut self, at: usize) -> Activity {
         let active = self.run.position.active.remove(at);
         let part = active.part();
         match &active.doing {
-            Doing::Queued { .. } => self.decision.queueing.push(Queueing::Take(part)),
-            Doing::Asked { .. } => self.withdraw(active.step),
-            Doing::Awaiting { .. } => self.decision.awaiting.push(Awaiting::End(part)),
+            ActivityStatus::Queued { .. } => self.decision.queueing.push(Queueing::Take(part)),
+            ActivityStatus::Asked { .. } => self.withdraw(active.step),
+            ActivityStatus::Awaiting { .. } => self.decision.awaiting.push(Awaiting::End(part)),
             _ => {}
         }
         active
@@ -196,17 +196,17 @@ impl<F: Facts> Decider<'_, F> {
     }
 
     /// Like [`Self::abandon`], without a record of the part.
-    pub(super) fn give_up(&mut self, at: usize) -> Active {
+    pub(super) fn give_up(&mut self, at: usize) -> Activity {
         let active = self.remove(at);
         match &active.doing {
-            Doing::Performed { token, .. } => self.decision.cancel.push(*token),
-            Doing::Child { run, .. } => {
+            ActivityStatus::Performed { token, .. } => self.decision.cancel.push(*token),
+            ActivityStatus::Child { run, .. } => {
                 let why = "the step that started it was given up".to_owned();
                 self.decision.cancel_runs.push((*run, why));
             }
             _ => {}
         }
-        let items = |a: &Active| a.step == active.step && a.item.is_nth();
+        let items = |a: &Activity| a.step == active.step && a.item.is_nth();
         if active.item == Item::Whole {
             while let Some(at) = self.run.position.active.iter().position(items) {
                 self.abandon(at, StepStatus::Cancelled, None);
@@ -217,7 +217,7 @@ impl<F: Facts> Decider<'_, F> {
 
     pub(super) fn record(
         &mut self,
-        active: &Active,
+        active: &Activity,
         status: StepStatus,
         output: Option<Box<RawValue>>,
         error: Option<RunError>,
@@ -331,7 +331,7 @@ impl<F: Facts> Decider<'_, F> {
         let id = self.step(step).map(|step| step.id.clone()).unwrap_or_default();
         let wrong = Refusal::WrongStep { verb: "decide over", step: id };
         let Some(at) = self.place_of_part(step, Item::Whole) else { return Ok(Err(wrong)) };
-        let Doing::Asked { assignees, .. } = &self.run.position.active[at].doing else {
+        let ActivityStatus::Asked { assignees, .. } = &self.run.position.active[at].doing else {
             return Ok(Err(wrong));
         };
         let is_asked = assignees.contains(&by) || roles.iter().any(|role| assignees.contains(role));

@@ -5,12 +5,12 @@ use language::definition::{Action, Definition, HumanApproval, SubProcess};
 use serde_json::value::RawValue;
 
 use super::decide::Decider;
-use super::input::{Approval, Facts, NewChild, Part, Queueing};
+use super::input::{Approval, NewChild, Part, Queueing, RunHistory};
 use super::item::Item;
-use super::position::Doing;
+use super::state::ActivityStatus;
 use super::stored_input::StoredInput;
 
-impl<F: Facts> Decider<'_, F> {
+impl<F: RunHistory> Decider<'_, F> {
     pub(super) fn part(&self, at: usize) -> Part {
         let active = &self.run.position.active[at];
         Part { step: active.step, item: active.item }
@@ -76,11 +76,11 @@ impl<F: Facts> Decider<'_, F> {
 
     fn perform(&mut self, at: usize) {
         let (token, part) = (self.new_token(), self.part(at));
-        *self.performer.free = self.performer.free.saturating_sub(1);
+        *self.capacity.free = self.capacity.free.saturating_sub(1);
         let active = &mut self.run.position.active[at];
         active.attempt += 1;
-        let (since, owner) = (self.stamp, self.performer.node);
-        active.doing = Doing::Performed { token, since, owner };
+        let (since, owner) = (self.stamp, self.capacity.node);
+        active.doing = ActivityStatus::Performed { token, since, owner };
         if part.item == Item::Whole {
             self.watch_started_step(part.step);
         }
@@ -90,7 +90,7 @@ impl<F: Facts> Decider<'_, F> {
     fn queue(&mut self, at: usize, queue: String) {
         let part = self.part(at);
         self.decision.queueing.push(Queueing::Put(queue.clone(), part));
-        self.run.position.active[at].doing = Doing::Queued { queue };
+        self.run.position.active[at].doing = ActivityStatus::Queued { queue };
     }
 
     fn ask(&mut self, at: usize, asked: &HumanApproval) -> Result<(), F::Error> {
@@ -107,7 +107,7 @@ impl<F: Facts> Decider<'_, F> {
         };
         let active = &mut self.run.position.active[at];
         active.attempt += 1;
-        active.doing = Doing::Asked { since: self.stamp, assignees: assignees.clone() };
+        active.doing = ActivityStatus::Asked { since: self.stamp, assignees: assignees.clone() };
         self.watch_started_step(step);
         self.decision.approvals.push(Approval { step, title, description, assignees });
         Ok(())
@@ -130,10 +130,10 @@ impl<F: Facts> Decider<'_, F> {
             Ok(payload) => payload,
             Err(error) => return self.failed(at, error, false, None),
         };
-        let (token, key, since) = (self.new_token(), self.facts.new_run_key(), self.stamp);
+        let (token, key, since) = (self.new_token(), self.history.new_run_key(), self.stamp);
         let waits = child.wait_for_completion;
         self.run.position.active[at].attempt += 1;
-        self.run.position.active[at].doing = Doing::Child { token, since, run: key };
+        self.run.position.active[at].doing = ActivityStatus::Child { token, since, run: key };
         self.watch_started_step(part.step);
         let workflow = child.workflow.clone();
         let attempt = self.run.position.active[at].attempt;

@@ -3,15 +3,15 @@
 use jiff::{SignedDuration, Timestamp};
 use language::definition::Timer;
 
+use super::deadline_math::Moments;
 use super::decide::Decider;
-use super::input::{Facts, Part};
+use super::input::{Part, RunHistory};
 use super::item::Item;
-use super::moments::Moments;
-use super::position::{Claimant, Doing};
 use super::start::raw;
+use super::state::{ActivityStatus, Claimant};
 use super::{Refusal, RunError};
 
-impl<F: Facts> Decider<'_, F> {
+impl<F: RunHistory> Decider<'_, F> {
     pub(super) fn start_timer(&mut self, at: usize, timer: &Timer) -> Result<(), F::Error> {
         let part = self.part(at);
         self.run.position.active[at].attempt += 1;
@@ -19,7 +19,7 @@ impl<F: Facts> Decider<'_, F> {
             Ok(until) => until,
             Err(error) => return self.failed(at, error, false, None),
         };
-        self.run.position.active[at].doing = Doing::Timer { since: self.stamp, until };
+        self.run.position.active[at].doing = ActivityStatus::Timer { since: self.stamp, until };
         self.watch_started_step(part.step);
         if until <= self.now { self.timer_done(at) } else { Ok(()) }
     }
@@ -50,7 +50,9 @@ impl<F: Facts> Decider<'_, F> {
     }
 
     fn timer_done(&mut self, at: usize) -> Result<(), F::Error> {
-        let Doing::Timer { since, .. } = self.run.position.active[at].doing else { return Ok(()) };
+        let ActivityStatus::Timer { since, .. } = self.run.position.active[at].doing else {
+            return Ok(());
+        };
         let waited = self.stamp.duration_since(since);
         let output = serde_json::json!({
             "waited_seconds": waited.as_millis() as f64 / 1000.0,
@@ -70,10 +72,12 @@ impl<F: Facts> Decider<'_, F> {
                 continue;
             }
             match active.doing.clone() {
-                Doing::Retrying { .. } => self.run.position.active[at].doing = Doing::Ready,
-                Doing::Timer { .. } => self.timer_done(at)?,
-                Doing::Awaiting { .. } => self.nothing_came(at)?,
-                Doing::Claimed { since, .. } => self.silent(at, since)?,
+                ActivityStatus::Retrying { .. } => {
+                    self.run.position.active[at].doing = ActivityStatus::Ready
+                }
+                ActivityStatus::Timer { .. } => self.timer_done(at)?,
+                ActivityStatus::Awaiting { .. } => self.nothing_came(at)?,
+                ActivityStatus::Claimed { since, .. } => self.silent(at, since)?,
                 _ => {}
             }
             // A part may have ended and removed others with it.
@@ -120,7 +124,7 @@ impl<F: Facts> Decider<'_, F> {
         let step = self.step(part.step).map(|step| step.id.clone()).unwrap_or_default();
         let wrong = Refusal::WrongStep { verb: "claim", step };
         let Some(at) = self.place_of_part(part.step, part.item) else { return Err(wrong) };
-        if !matches!(self.run.position.active[at].doing, Doing::Queued { .. }) {
+        if !matches!(self.run.position.active[at].doing, ActivityStatus::Queued { .. }) {
             return Err(wrong);
         }
         self.decision.queueing.push(super::Queueing::Take(part));
@@ -129,7 +133,7 @@ impl<F: Facts> Decider<'_, F> {
         let lease_until = self.within_its_time(part, since, lease_until);
         let active = &mut self.run.position.active[at];
         active.attempt += 1;
-        active.doing = Doing::Claimed { token, since, lease_until, worker, claimant };
+        active.doing = ActivityStatus::Claimed { token, since, lease_until, worker, claimant };
         self.decision.claimed = Some(token);
         self.watch_started_step(part.step);
         Ok(())
@@ -141,7 +145,7 @@ impl<F: Facts> Decider<'_, F> {
     pub(super) fn return_claim(&mut self, token: u32) -> Result<(), Refusal> {
         let old = Refusal::OldToken { given: token };
         let Some(at) = self.place_of(token) else { return Err(old) };
-        if !matches!(self.run.position.active[at].doing, Doing::Claimed { .. }) {
+        if !matches!(self.run.position.active[at].doing, ActivityStatus::Claimed { .. }) {
             return Err(old);
         }
         if self.is_stopping() {
@@ -151,7 +155,7 @@ impl<F: Facts> Decider<'_, F> {
         }
         let active = &mut self.run.position.active[at];
         active.attempt = active.attempt.saturating_sub(1);
-        active.doing = Doing::Ready;
+        active.doing = ActivityStatus::Ready;
         Ok(())
     }
 
@@ -168,13 +172,15 @@ impl<F: Facts> Decider<'_, F> {
         until: Timestamp,
     ) -> Result<(), Refusal> {
         let Some(at) = self.place_of(token) else { return Err(Refusal::OldToken { given: token }) };
-        let Doing::Claimed { since, claimant, .. } = &self.run.position.active[at].doing else {
+        let ActivityStatus::Claimed { since, claimant, .. } = &self.run.position.active[at].doing
+        else {
             return Err(Refusal::OldToken { given: token });
         };
         claimant.admits(said_by, token)?;
         let since = *since;
         let until = self.within_its_time(self.part(at), since, until);
-        if let Doing::Claimed { lease_until, .. } = &mut self.run.position.active[at].doing {
+        if let ActivityStatus::Claimed { lease_until, .. } = &mut self.run.position.active[at].doing
+        {
             *lease_until = until;
         }
         self.decision.is_ending = self.is_stopping();

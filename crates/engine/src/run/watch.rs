@@ -3,13 +3,13 @@
 use jiff::Timestamp;
 use jiff::civil::Time;
 use language::Rules;
-use language::definition::{Deadline, DeadlineEnd, Definition, From, Limit, Stretch, When};
+use language::definition::{Deadline, DeadlineEnd, Definition, From, Limit, TimeSpan, When};
 
+use super::deadline_math::Moments;
 use super::decide::Decider;
-use super::input::{Alert, Facts};
+use super::input::{Alert, RunHistory};
 use super::item::Item;
-use super::moments::Moments;
-use super::position::{StepState, Watch};
+use super::state::{StepState, Watch};
 use super::{Ending, Run, StepStatus};
 
 /// Starts the deadline of a run that counts from the time at which the run could begin: its
@@ -38,7 +38,7 @@ fn watch(
         Limit::At(hour, minute) => {
             let time = Time::new(hour.cast_signed(), minute.cast_signed(), 0, 0).ok()?;
             let due = moments.next_at(from, time).ok()?;
-            (due, Stretch::Elapsed(due.duration_since(from)))
+            (due, TimeSpan::Elapsed(due.duration_since(from)))
         }
     };
     let instant = |when: When| match when {
@@ -62,7 +62,7 @@ fn deadline_of(definition: &Definition, step: Option<u32>) -> Option<&Deadline> 
     }
 }
 
-impl<F: Facts> Decider<'_, F> {
+impl<F: RunHistory> Decider<'_, F> {
     pub(super) fn watch_started_run(&mut self) {
         if let Some(deadline) = &self.definition.deadline
             && deadline.from == From::Started

@@ -26,11 +26,11 @@ type Ends = Option<(Due, Due)>;
 
 impl Decider<'_, '_> {
     pub(super) fn missed_reason(&self, due: Due) -> &'static str {
-        match self.situation.plan.catch_up.policy {
+        match self.context.plan.catch_up.policy {
             Policy::None if due.effective < self.schedule.created_at => {
                 "its time had passed when it was declared, and catch_up is none"
             }
-            Policy::None if due.effective >= self.situation.moment.awake_since => {
+            Policy::None if due.effective >= self.context.moment.awake_since => {
                 "more were due at once than are looked at one by one, and catch_up is none"
             }
             Policy::None => "due while no node was running, and catch_up is none",
@@ -40,7 +40,7 @@ impl Decider<'_, '_> {
 
     /// Why an occurrence inside the window does not run.
     fn coalesced_reason(&self) -> String {
-        let CatchUp { policy, limit, .. } = self.situation.plan.catch_up;
+        let CatchUp { policy, limit, .. } = self.context.plan.catch_up;
         match policy {
             Policy::All if limit >= MOST_CAUGHT_UP => {
                 format!("missed: catch_up makes up for the latest {limit} only, the most there is")
@@ -55,7 +55,7 @@ impl Decider<'_, '_> {
 
     /// Decides several due occurrences. The catch-up policy says which of them run.
     pub(super) fn several_due(&mut self) {
-        let is_counted = self.situation.overrides.is_empty();
+        let is_counted = self.context.overrides.is_empty();
         let limit = if is_counted { LISTED + 1 } else { LISTED_WITH_OVERRIDES };
         let now = self.now();
         let mut listed = Vec::new();
@@ -96,7 +96,7 @@ impl Decider<'_, '_> {
     fn driven_since(&self) -> Timestamp {
         let schedule = &self.schedule;
         let computed_again = schedule.progress.recomputed_at.unwrap_or(schedule.updated_at);
-        self.situation.moment.awake_since.max(schedule.updated_at).max(computed_again)
+        self.context.moment.awake_since.max(schedule.updated_at).max(computed_again)
     }
 
     fn is_idle(&self) -> bool {
@@ -158,8 +158,8 @@ impl Decider<'_, '_> {
     /// rest runs. If there are later occurrences that are only late, one of those is the latest,
     /// and no missed one runs in its place.
     fn split(&self, listed: &[Due], has_later: bool) -> (usize, usize) {
-        let CatchUp { policy, window, limit, .. } = self.situation.plan.catch_up;
-        let awake = self.situation.moment.awake_since;
+        let CatchUp { policy, window, limit, .. } = self.context.plan.catch_up;
+        let awake = self.context.moment.awake_since;
         let awake = listed.iter().rev().take_while(|due| due.effective >= awake).count();
         let wanted = match policy {
             Policy::All => limit as usize,
@@ -181,7 +181,7 @@ impl Decider<'_, '_> {
     /// by searching backwards.
     fn too_many_due(&mut self) {
         let (mark, now) = (self.schedule.progress.mark, self.now());
-        let plan = self.situation.plan;
+        let plan = self.context.plan;
         let caught_up = plan.catch_up.decide(&plan.timing, mark, now);
         let first = self.schedule.progress.next;
         let last = plan.timing.previous_before(just_after(now)).map(Due::from).or(first);
@@ -202,8 +202,8 @@ impl Decider<'_, '_> {
 
     /// The first and last missed occurrence, and the first and last coalesced one.
     fn ends(&self, caught_up: &CaughtUp, first: Option<Due>, last: Option<Due>) -> (Ends, Ends) {
-        let CatchUp { policy, window, .. } = self.situation.plan.catch_up;
-        let timing = &self.situation.plan.timing;
+        let CatchUp { policy, window, .. } = self.context.plan.catch_up;
+        let timing = &self.context.plan.timing;
         let oldest = window.and_then(|window| self.now().checked_sub(window).ok());
         let before = |at: Timestamp| timing.previous_before(at).map(Due::from);
         let last_missed = match (policy, oldest) {
@@ -253,7 +253,7 @@ impl Decider<'_, '_> {
             let occurrence = self.number_with_days_off(*only, merged);
             return self.offer(Numbered { made_up: true, ..occurrence });
         }
-        let pace = self.situation.plan.catch_up.pace;
+        let pace = self.context.plan.catch_up.pace;
         let mut place = 0;
         for due in runs {
             let merged = if place == 0 { merged } else { 0 };

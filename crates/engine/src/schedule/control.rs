@@ -76,7 +76,7 @@ impl Decider<'_, '_> {
 
     /// The next occurrence after the instant, if the repeat limit allows one.
     fn next_after(&self, after: Timestamp) -> Option<Due> {
-        self.schedule.next_after(self.situation.plan, self.situation.overrides, after)
+        self.schedule.next_after(self.context.plan, self.context.overrides, after)
     }
 
     pub(super) fn edit(&mut self, declared: Box<Declared>) {
@@ -143,7 +143,7 @@ impl Decider<'_, '_> {
     /// A rule with a single time that has already passed is due now.
     fn overdue(&mut self) -> Option<Due> {
         let is_over = self.schedule.has_reached_its_limit();
-        let due = overdue_once(self.situation.plan).filter(|_| !is_over)?;
+        let due = overdue_once(self.context.plan).filter(|_| !is_over)?;
         self.schedule.progress.mark = just_before(due.effective);
         Some(due)
     }
@@ -174,7 +174,7 @@ impl Decider<'_, '_> {
         if by_hand.count() >= MOST_BY_HAND {
             return Err(Refusal::TooManyByHand);
         }
-        let run = (self.situation.new_key)();
+        let run = (self.context.new_key)();
         self.decision.starts.push(Start { run, occurrence: None });
         self.schedule.progress.active.push(Active::ByHand { run });
         self.schedule.progress.last_run_at = Some(self.now());
@@ -190,7 +190,7 @@ impl Decider<'_, '_> {
     ) -> Result<(), Refusal> {
         self.require("backfill", &[Status::Active, Status::Paused, Status::Done])?;
         let limit = limit.min(LARGEST_QUEUE);
-        let mut found = backfilled(self.situation.plan, from, to.min(self.now()), limit)?;
+        let mut found = backfilled(self.context.plan, from, to.min(self.now()), limit)?;
         found.retain(|due| !passed_over.contains(&due.nominal));
         let waiting = self.schedule.progress.queued.len();
         if found.len() + waiting > LARGEST_QUEUE as usize {

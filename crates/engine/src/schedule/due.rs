@@ -34,7 +34,7 @@ impl<'b> Decider<'_, 'b> {
         self.schedule.progress.active = rest;
         for active in due {
             let Active::Retrying { occurrence, retry, .. } = active else { continue };
-            match self.situation.hold {
+            match self.context.hold {
                 None => drop(self.start(occurrence, retry)),
                 Some(reason) => self.record(&occurrence, Outcome::Dropped, reason, None),
             }
@@ -57,26 +57,26 @@ impl<'b> Decider<'_, 'b> {
 
     /// The occurrence after this one. `None` if the next one counts from the end of this one's run.
     pub(super) fn following(&self, due: Due) -> Option<Due> {
-        match self.situation.plan.timing.rule() {
+        match self.context.plan.timing.rule() {
             Rule::AfterCompletion(_) => None,
             _ => self.upcoming().after(due.effective),
         }
     }
 
     pub(super) fn follows_completion(&self) -> bool {
-        self.schedule.follows_completion(self.situation.plan)
+        self.schedule.follows_completion(self.context.plan)
     }
 
     /// Drops queued occurrences and retries while the workflow is paused, as a pause of the
     /// schedule does.
     fn give_up_if_held(&mut self) {
-        if let Some(reason) = self.situation.hold {
+        if let Some(reason) = self.context.hold {
             self.drop_waiting(reason);
         }
     }
 
     pub(super) fn upcoming(&self) -> Upcoming<'b> {
-        Upcoming { plan: self.situation.plan, overrides: self.situation.overrides }
+        Upcoming { plan: self.context.plan, overrides: self.context.overrides }
     }
 
     fn one_due(&mut self, due: Due) {
@@ -93,12 +93,12 @@ impl<'b> Decider<'_, 'b> {
 
     /// Whether the occurrence was due while no node was running.
     fn was_missed(&self, due: Due) -> bool {
-        due.effective < self.situation.moment.awake_since
+        due.effective < self.context.moment.awake_since
     }
 
     /// Whether the catch-up policy runs a single missed occurrence.
     fn is_caught_up(&self, due: Due) -> bool {
-        let CatchUp { policy, window, .. } = self.situation.plan.catch_up;
+        let CatchUp { policy, window, .. } = self.context.plan.catch_up;
         let inside = |window: SignedDuration| self.now().duration_since(due.effective) <= window;
         policy != Policy::None && window.is_none_or(inside)
     }
@@ -170,7 +170,7 @@ impl<'b> Decider<'_, 'b> {
 
     /// Skips the occurrence if the workflow is paused or an override says so.
     pub(super) fn is_set_aside(&mut self, occurrence: &Numbered) -> bool {
-        if let Some(reason) = self.situation.hold {
+        if let Some(reason) = self.context.hold {
             self.record(occurrence, Outcome::Skipped, reason, None);
             return true;
         }
@@ -193,7 +193,7 @@ impl<'b> Decider<'_, 'b> {
     /// not count as a move.
     fn started_reason(&self, occurrence: &Numbered) -> (Outcome, String) {
         let due = occurrence.due;
-        let plan = self.situation.plan;
+        let plan = self.context.plan;
         let plain = due.effective.checked_sub(plan.timing.moved_by()).unwrap_or(due.effective);
         let merged = match occurrence.merged {
             0 => String::new(),
@@ -283,7 +283,7 @@ impl<'b> Decider<'_, 'b> {
         // started.
         let idle = progress.active.is_empty() && progress.queued.is_empty();
         let following = match after_completion && idle {
-            true => self.situation.plan.timing.next_after(self.now()).map(Due::from),
+            true => self.context.plan.timing.next_after(self.now()).map(Due::from),
             false => following,
         };
         let is_over = self.schedule.has_reached_its_limit();
@@ -299,7 +299,7 @@ impl<'b> Decider<'_, 'b> {
             let Some(queued) = self.schedule.progress.queued.first().filter(ready).copied() else {
                 return;
             };
-            if let Some(reason) = self.situation.hold {
+            if let Some(reason) = self.context.hold {
                 return self.drop_queued(reason);
             }
             self.schedule.progress.queued.remove(0);
@@ -319,7 +319,7 @@ impl<'b> Decider<'_, 'b> {
     /// Writes rows for nominal times before `due` that fall on days off, and for those that were
     /// moved onto `due`.
     fn record_days_off(&mut self, due: Due) {
-        let timing = &self.situation.plan.timing;
+        let timing = &self.context.plan.timing;
         let never_off = matches!(timing.rule(), Rule::WorkingDay(_) | Rule::AfterCompletion(_));
         if timing.calendar().is_none() || never_off {
             return;

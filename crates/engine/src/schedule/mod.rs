@@ -286,7 +286,7 @@ pub struct Start {
 }
 
 /// What a decision needs besides the schedule itself.
-pub struct Situation<'a> {
+pub struct DecideContext<'a> {
     /// The checked declaration. For [`Input::Edit`], the new one.
     pub plan: &'a Plan,
     pub overrides: &'a [Override],
@@ -302,9 +302,9 @@ pub struct Situation<'a> {
 pub fn decide(
     schedule: &mut Schedule,
     input: Input<'_>,
-    situation: &mut Situation<'_>,
+    context: &mut DecideContext<'_>,
 ) -> Result<Decision, Refusal> {
-    let mut decider = Decider { schedule, situation, decision: Decision::default() };
+    let mut decider = Decider { schedule, context, decision: Decision::default() };
     match input {
         Input::Due => decider.due(),
         Input::RunEnded { run, ending, error, hope } => {
@@ -326,7 +326,7 @@ pub fn decide(
 /// A decision in progress.
 struct Decider<'a, 'b> {
     schedule: &'a mut Schedule,
-    situation: &'a mut Situation<'b>,
+    context: &'a mut DecideContext<'b>,
     decision: Decision,
 }
 
@@ -480,7 +480,7 @@ pub(crate) fn spread_key(declared: &Declared, id: ScheduleId) -> String {
 
 impl Decider<'_, '_> {
     fn now(&self) -> Timestamp {
-        self.situation.moment.now
+        self.context.moment.now
     }
 
     /// Writes a ledger row about one occurrence.
@@ -496,24 +496,24 @@ impl Decider<'_, '_> {
             let why = "a calendar or the zone database had changed";
             reason = format!("{reason} (computed again at {at}: {why})").into();
         }
-        let (id, now) = (self.schedule.id, self.situation.moment.now);
+        let (id, now) = (self.schedule.id, self.context.moment.now);
         self.decision.ledger.push(Entry::of(id, occurrence, now, outcome, reason, run));
     }
 
     /// Creates the run of an occurrence.
     fn start(&mut self, occurrence: Numbered, retry: u32) -> RunKey {
-        let run = (self.situation.new_key)();
+        let run = (self.context.new_key)();
         self.decision.starts.push(Start { run, occurrence: Some((occurrence, retry)) });
         let progress = &mut self.schedule.progress;
         progress.active.push(Active::Running { occurrence, retry, run });
         progress.current_retry = retry;
-        progress.last_run_at = Some(self.situation.moment.now);
+        progress.last_run_at = Some(self.context.moment.now);
         run
     }
 
     /// Marks the schedule as done if nothing more can come.
     fn finish_if_exhausted(&mut self) {
-        self.schedule.finish_if_exhausted(self.situation.moment.now);
+        self.schedule.finish_if_exhausted(self.context.moment.now);
     }
 
     fn tell(&mut self, turning: Turning) {
@@ -522,7 +522,7 @@ impl Decider<'_, '_> {
 
     fn set_status(&mut self, status: Status) {
         self.schedule.status = status;
-        self.schedule.updated_at = self.situation.moment.now;
+        self.schedule.updated_at = self.context.moment.now;
     }
 
     /// Drops all queued occurrences, with the reason.

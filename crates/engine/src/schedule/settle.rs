@@ -109,7 +109,7 @@ impl Decider<'_, '_> {
         } else {
             let retry = retry + 1;
             let salt = (self.schedule.id.0 as u64).rotate_left(32) ^ occurrence.n;
-            let delay = self.situation.plan.retry.delay(retry, salt);
+            let delay = self.context.plan.retry.delay(retry, salt);
             let at = now.checked_add(delay).unwrap_or(now);
             let progress = &mut self.schedule.progress;
             progress.current_retry = retry;
@@ -152,7 +152,7 @@ impl Decider<'_, '_> {
 
     /// Sets the next time of an interval that counts from the end of a run.
     fn after_completion(&mut self) {
-        let timing = &self.situation.plan.timing;
+        let timing = &self.context.plan.timing;
         let waits = self.schedule.progress.active.is_empty()
             && self.schedule.progress.queued.is_empty()
             && self.schedule.progress.next.is_none()

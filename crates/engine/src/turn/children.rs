@@ -12,12 +12,12 @@ use super::command::NewRun;
 use super::families::Link;
 use super::runs::Origin;
 use super::writes::{AlertWrite, Notice};
-use super::{Book, Turn, WorkflowStatus};
+use super::{TransactionReader, Turn, WorkflowStatus};
 use crate::ids::{RunKey, WorkflowId};
 use crate::notices;
 use crate::run::{Alert, Input, NewChild, Run, TriggeredBy};
 
-impl<B: Book> Turn<'_, B> {
+impl<B: TransactionReader> Turn<'_, B> {
     /// Starts a run of another workflow for a step.
     pub(super) fn create_child(&mut self, of: RunKey, child: NewChild) -> Result<(), B::Error> {
         // An earlier child of the same decision may have been refused, and the run ends because of
@@ -75,7 +75,7 @@ impl<B: Book> Turn<'_, B> {
         let created = self.loaded.workflows.values().find(|workflow| workflow.name == name);
         let id = match created.map(|workflow| workflow.id) {
             Some(id) => Some(id),
-            None => self.book.workflow_named(name)?,
+            None => self.reader.workflow_named(name)?,
         };
         let Some(id) = id else { return Ok(Err(format!("there is no workflow {name}"))) };
         let Some(workflow) = self.load_workflow(id)? else {

@@ -5,15 +5,15 @@ use language::definition::{Action, WorkerAction};
 
 use super::command::{Answer, Asked, Refused};
 use super::runs::Decided;
-use super::{Book, Effect, Perform, Turn};
+use super::{Effect, Perform, TransactionReader, Turn};
 use crate::ids::{RunId, RunKey};
-use crate::run::{self, AttemptEnd, Claimant, Doing, Facts as _, Input, Part};
+use crate::run::{self, ActivityStatus, AttemptEnd, Claimant, Input, Part, RunHistory as _};
 
 /// The payloads of one claim add up to at most this many bytes, not counting the last one, because
 /// the response holds all of them.
 const CLAIMED_BYTES: usize = 4 << 20;
 
-impl<B: Book> Turn<'_, B> {
+impl<B: TransactionReader> Turn<'_, B> {
     /// Hands the attempt to this node to perform.
     pub(super) fn hand_out(&mut self, key: RunKey, part: Part, token: u32) -> Result<(), B::Error> {
         if let Some(perform) = self.perform(key, part, token)? {
@@ -44,8 +44,11 @@ impl<B: Book> Turn<'_, B> {
             None => None,
         };
         let Some(slot) = self.loaded.runs.loaded(key) else { return Ok(None) };
-        let mut facts =
-            super::facts::RunFacts { book: self.book, run: key, records: &slot.notes.records };
+        let mut history = super::history::RunFacts {
+            reader: self.reader,
+            run: key,
+            records: &slot.notes.records,
+        };
         // A phase receives its input directly. Only a script of a process reads the outputs of
         // other steps.
         let is_given = handler.is_some() && matches!(action, Some(Action::Script(_)));
@@ -55,7 +58,7 @@ impl<B: Book> Turn<'_, B> {
                 &slot.now,
                 &definition,
                 part,
-                &mut facts,
+                &mut history,
                 &mut self.loaded.item_scope,
             )?,
         };
@@ -67,7 +70,7 @@ impl<B: Book> Turn<'_, B> {
         // notified.
         let tells = matches!(run::action_of(&definition, part), Some(Action::Notification(_)));
         let earlier = match tells && attempt > 1 {
-            true => facts.record(part.step, part.item)?.and_then(|record| record.output),
+            true => history.record(part.step, part.item)?.and_then(|record| record.output),
             false => None,
         };
         let trace = self.trace_of_attempt(key, part, attempt, since);
@@ -100,7 +103,7 @@ impl<B: Book> Turn<'_, B> {
         lease_until: Timestamp,
     ) -> Asked<B::Error> {
         let (mut count, mut bytes) = (0, 0);
-        for (key, part) in self.book.queued(queues, limit)? {
+        for (key, part) in self.reader.queued(queues, limit)? {
             let (worker, claimant) = (worker.to_owned(), Box::new(claimant.clone()));
             let input = Input::Claim { part, worker, claimant, lease_until };
             // The run refuses the claim of a part that is no longer queued.
@@ -131,14 +134,14 @@ impl<B: Book> Turn<'_, B> {
         said_by: &Claimant,
         end: AttemptEnd,
     ) -> Asked<B::Error> {
-        let Some(key) = self.book.run_key(id)? else {
+        let Some(key) = self.reader.run_key(id)? else {
             return Ok(Err(super::command::unknown_run(id)));
         };
         self.load_run(key)?;
         let run = self.loaded.runs.get(key);
         let active = run.and_then(|run| run.position.with_token(token));
         let admitted = match active.map(|active| &active.doing) {
-            Some(Doing::Claimed { claimant, .. }) => claimant.admits(said_by, token),
+            Some(ActivityStatus::Claimed { claimant, .. }) => claimant.admits(said_by, token),
             _ => Err(run::Refusal::OldToken { given: token }),
         };
         if let Err(refusal) = admitted {
@@ -157,7 +160,7 @@ impl<B: Book> Turn<'_, B> {
         claimant: Claimant,
         lease_until: Timestamp,
     ) -> Asked<B::Error> {
-        let Some(key) = self.book.run_key(id)? else {
+        let Some(key) = self.reader.run_key(id)? else {
             return Ok(Err(super::command::unknown_run(id)));
         };
         let input = Input::Heartbeat { token, claimant, lease_until };
@@ -182,7 +185,7 @@ impl<B: Book> Turn<'_, B> {
         step: &str,
         decision: impl FnOnce(u32) -> Input,
     ) -> Asked<B::Error> {
-        let Some(key) = self.book.run_key(id)? else {
+        let Some(key) = self.reader.run_key(id)? else {
             return Ok(Err(super::command::unknown_run(id)));
         };
         self.load_run(key)?;

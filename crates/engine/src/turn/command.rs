@@ -11,7 +11,7 @@ use language::schedule::Declared;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Book, Turn};
+use super::{TransactionReader, Turn};
 use crate::ids::{RunId, ScheduleId, TopicId, WorkflowId};
 use crate::notices;
 use crate::run::{self, AttemptEnd, Claimant, Resolution};
@@ -305,7 +305,7 @@ impl fmt::Display for Refused {
 
 pub(super) type Asked<E> = Result<Result<Answer, Refused>, E>;
 
-impl<B: Book> Turn<'_, B> {
+impl<B: TransactionReader> Turn<'_, B> {
     /// Carries out a command and everything that follows from it. A refused command changes
     /// nothing.
     pub fn command(&mut self, command: Command) -> Asked<B::Error> {
@@ -390,7 +390,7 @@ impl<B: Book> Turn<'_, B> {
     }
 
     pub(super) fn change_run(&mut self, id: &RunId, input: run::Input) -> Asked<B::Error> {
-        let Some(key) = self.book.run_key(id)? else { return Ok(Err(unknown_run(id))) };
+        let Some(key) = self.reader.run_key(id)? else { return Ok(Err(unknown_run(id))) };
         let decided = self.decide_run(key, input)?;
         Ok(decided.map(|_| Answer::Run(id.to_string())).map_err(Refused::Run))
     }

@@ -5,7 +5,7 @@ use std::hash::Hash;
 
 use jiff::Timestamp;
 
-use super::book::Workflow;
+use super::transaction_reader::Workflow;
 use super::{ById, Change};
 use crate::handlers::Handler;
 use crate::ids::{HandlerId, RunKey, ScheduleId, TopicId, WorkflowId};

@@ -13,7 +13,7 @@ use super::command::{Answer, Asked, NewRun, Refused};
 use super::families::Link;
 use super::runs::Origin;
 use super::worklist::Work;
-use super::{Book, Turn, WaitWrite};
+use super::{TransactionReader, Turn, WaitWrite};
 use crate::handlers::Cause;
 use crate::ids::{RunKey, TopicId, WorkflowId};
 use crate::run::family::hops_of;
@@ -26,7 +26,7 @@ const ASKED: usize = 1_000;
 /// none of them matches.
 const LOOKED_AT: [usize; 3] = [8, 100, 1_000];
 
-impl<B: Book> Turn<'_, B> {
+impl<B: TransactionReader> Turn<'_, B> {
     pub(super) fn publish_command(
         &mut self,
         topic: TopicId,
@@ -72,10 +72,10 @@ impl<B: Book> Turn<'_, B> {
 
     /// Whether triggers or waiting steps receive what is published to a topic.
     pub(super) fn is_listened_to(&mut self, id: TopicId) -> Result<bool, B::Error> {
-        let subscribers = self.book.subscribers(id)?;
+        let subscribers = self.reader.subscribers(id)?;
         let triggers = subscribers.iter().any(|s| matches!(s, Subscriber::Triggers(_)));
         let waits = !self.new_waits(id).is_empty();
-        Ok(triggers || waits || !self.book.waiting_for(id, None, 1)?.is_empty())
+        Ok(triggers || waits || !self.reader.waiting_for(id, None, 1)?.is_empty())
     }
 
     /// Gives each event to a step that waits for it; otherwise triggers start runs for it. If the
@@ -89,7 +89,7 @@ impl<B: Book> Turn<'_, B> {
         if events.is_empty() {
             return Ok(());
         }
-        let subscribers = self.book.subscribers(id)?;
+        let subscribers = self.reader.subscribers(id)?;
         let consumed = subscribers.iter().any(|s| matches!(s, Subscriber::Consumer(..)));
         for event in events {
             if self.give_to_waiting(id, event)? {
@@ -132,7 +132,7 @@ impl<B: Book> Turn<'_, B> {
         let seen = self.event_seen(id, event);
         let mut after = None;
         loop {
-            let waiting = self.book.waiting_for(id, after, ASKED)?;
+            let waiting = self.reader.waiting_for(id, after, ASKED)?;
             for (run, part) in &waiting {
                 if self.offer(*run, *part, event, &seen)? {
                     return Ok(true);
@@ -236,7 +236,7 @@ impl<B: Book> Turn<'_, B> {
     /// Calls the consumers of a topic to look for work.
     pub(super) fn tell_consumers(&mut self, id: TopicId) -> Result<(), B::Error> {
         let mut workflows = BTreeSet::new();
-        for subscriber in self.book.subscribers(id)? {
+        for subscriber in self.reader.subscribers(id)? {
             let Subscriber::Consumer(workflow, handler) = subscriber else { continue };
             self.call_handler(handler, Cause::Published)?;
             workflows.insert(workflow);

@@ -2,7 +2,7 @@
 //! A family has limits, so that a workflow that starts itself ends with a reason instead of filling
 //! the store.
 
-use super::{Book, ById, Turn};
+use super::{ById, TransactionReader, Turn};
 use crate::ids::RunKey;
 use crate::run::Parent;
 use crate::run::family::{HOPS, too_many_hops};
@@ -25,7 +25,7 @@ pub(super) enum Link {
     Hop,
 }
 
-impl<B: Book> Turn<'_, B> {
+impl<B: TransactionReader> Turn<'_, B> {
     /// The parent of a run that `of` starts, or why the run must not be started.
     pub(super) fn join_family(
         &mut self,
@@ -60,7 +60,7 @@ impl<B: Book> Turn<'_, B> {
 
     fn descendants_of(&mut self, root: RunKey) -> Result<&mut usize, B::Error> {
         if !self.loaded.families.contains_key(&root) {
-            let known = self.book.descendants(root, DESCENDANTS)?;
+            let known = self.reader.descendants(root, DESCENDANTS)?;
             self.loaded.families.insert(root, known);
         }
         Ok(self.loaded.families.entry(root).or_default())

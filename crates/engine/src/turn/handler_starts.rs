@@ -6,12 +6,12 @@ use language::policy::overlap::IfBusy;
 
 use super::command::{Answer, Asked, NewRun, Refused, unknown_workflow};
 use super::worklist::Work;
-use super::{Book, Turn};
+use super::{TransactionReader, Turn};
 use crate::handlers::Cause;
 use crate::ids::{HandlerId, RunKey, WorkflowId};
 use crate::schedule;
 
-impl<B: Book> Turn<'_, B> {
+impl<B: TransactionReader> Turn<'_, B> {
     /// Starts a producer or a consumer by hand.
     pub(super) fn start_handler(
         &mut self,
@@ -86,7 +86,7 @@ impl<B: Book> Turn<'_, B> {
     /// Starts a producer's run outside its schedule. The run waits until its workflow is free.
     fn start_producer(&mut self, id: WorkflowId, name: &str, new: &NewRun) -> Asked<B::Error> {
         let trigger = format!("producers.{name}");
-        let known = self.book.triggered_schedules(id)?;
+        let known = self.reader.triggered_schedules(id)?;
         let is_its = |known: &schedule::Schedule| known.trigger.as_deref() == Some(&trigger);
         match known.iter().find(|known| is_its(known)).map(|known| known.id) {
             Some(schedule) => {

@@ -9,14 +9,14 @@ use serde_json::value::RawValue;
 use super::command::NewRun;
 use super::runs::Origin;
 use super::worklist::Work;
-use super::{Book, Change, HandlerWrite, Turn, Wakeup, WorkflowStatus};
+use super::{Change, HandlerWrite, TransactionReader, Turn, Wakeup, WorkflowStatus};
 use crate::handlers::{Cause, Handler};
 use crate::ids::{HandlerId, RunKey, TopicId, WorkflowId};
 use crate::run::TriggeredBy;
 use crate::schedule;
 use crate::topics::{EventState, Subscriber};
 
-impl<B: Book> Turn<'_, B> {
+impl<B: TransactionReader> Turn<'_, B> {
     fn load_handler(&mut self, id: HandlerId) -> Result<bool, B::Error> {
         if let Some(loaded) = self.loaded.handlers.loaded(id) {
             return Ok(!loaded.is_deleted());
@@ -24,7 +24,7 @@ impl<B: Book> Turn<'_, B> {
         if self.passes_over(Wakeup::Handler(id)) {
             return Ok(false);
         }
-        let Some(handler) = self.book.handler(id)? else { return Ok(false) };
+        let Some(handler) = self.reader.handler(id)? else { return Ok(false) };
         self.loaded.handlers.insert_stored(handler);
         Ok(true)
     }
@@ -49,7 +49,7 @@ impl<B: Book> Turn<'_, B> {
     /// The existing handlers of a workflow, ordered by id.
     pub(super) fn handlers_of(&mut self, workflow: WorkflowId) -> Result<Vec<HandlerId>, B::Error> {
         if !self.loaded.handlers_of.contains_key(&workflow) {
-            let known = self.book.handlers_of(workflow)?;
+            let known = self.reader.handlers_of(workflow)?;
             self.loaded.handlers_of.insert(workflow, known);
         }
         let known = self.loaded.handlers_of.get(&workflow).cloned().unwrap_or_default();
@@ -150,7 +150,7 @@ impl<B: Book> Turn<'_, B> {
         match next {
             Some((_, handler)) => self.start_consumer(handler, live, None),
             None => {
-                self.capacity.look = true;
+                self.capacity.rescan = true;
                 Ok(())
             }
         }
@@ -323,7 +323,7 @@ impl<B: Book> Turn<'_, B> {
         name: &str,
         kind: HandlerKind,
     ) -> Result<HandlerId, B::Error> {
-        let id = self.book.new_handler_id();
+        let id = self.reader.new_handler_id();
         let mut handler = Handler::new(id, workflow, name, kind);
         if kind == HandlerKind::Consumer && self.has_pending(workflow, definition, name)? {
             handler.cause = Some(Cause::Deployed);
@@ -395,7 +395,7 @@ impl<B: Book> Turn<'_, B> {
                 self.resume_producer(id, &name)?;
             }
         }
-        self.capacity.look = true;
+        self.capacity.rescan = true;
         self.worklist.add(Work::LookAtHandlers(id));
         Ok(())
     }
@@ -404,7 +404,7 @@ impl<B: Book> Turn<'_, B> {
     /// missed.
     fn resume_producer(&mut self, id: WorkflowId, name: &str) -> Result<(), B::Error> {
         let trigger = format!("producers.{name}");
-        let known = self.book.triggered_schedules(id)?;
+        let known = self.reader.triggered_schedules(id)?;
         let is_its = |known: &schedule::Schedule| known.trigger.as_deref() == Some(&trigger);
         let its = known.iter().find(|known| is_its(known)).map(|known| known.id);
         if let Some(schedule) = its {

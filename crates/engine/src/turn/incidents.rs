@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::command::NewRun;
 use super::runs::Origin;
 use super::writes::{IncidentWrite, Notice};
-use super::{Book, Change, Turn};
+use super::{Change, TransactionReader, Turn};
 use crate::ids::{IncidentKey, RunKey, ScheduleId, WorkflowId};
 use crate::incidents::{How, Incident, IncidentEnd, Told, ToldOutcome};
 use crate::notices;
@@ -63,7 +63,7 @@ enum Event {
     Recovery,
 }
 
-impl<B: Book> Turn<'_, B> {
+impl<B: TransactionReader> Turn<'_, B> {
     /// Handles an occurrence that has finally failed, or a schedule that has died.
     pub(super) fn schedule_failed(
         &mut self,
@@ -149,7 +149,7 @@ impl<B: Book> Turn<'_, B> {
     }
 
     fn begin_incident(&mut self, subject: Subject, failed: Failed) -> Result<(), B::Error> {
-        let key = self.book.new_incident_key();
+        let key = self.reader.new_incident_key();
         match subject {
             Subject::Schedule(id, _) => {
                 if let Some(schedule) = self.loaded.schedules.change(id, Change::Progress) {
@@ -213,7 +213,7 @@ impl<B: Book> Turn<'_, B> {
         });
         match begun {
             Some(incident) => Ok(Some(incident)),
-            None => self.book.incident(key),
+            None => self.reader.incident(key),
         }
     }
 

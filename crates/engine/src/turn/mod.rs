@@ -1,24 +1,23 @@
 //! One turn: the engine takes inputs and returns the writes, effects and notices that follow from
-//! them. The store gives the turn a [`Book`] to read from, applies its [`Writes`] in the same
+//! them. The store gives the turn a [`TransactionReader`] to read from, applies its [`Writes`] in the same
 //! transaction, and returns effects and notices to its caller.
 
-mod book;
+mod capacity;
 mod children;
 mod claims;
 mod command;
 mod entities;
 mod events;
-mod facts;
 mod families;
 mod handler_starts;
 mod handlers;
+mod history;
 mod incidents;
 mod mutations;
 mod overrides;
 mod payloads;
 mod phase_result;
 mod phases;
-mod places;
 mod publish;
 mod runs;
 mod schedule_commands;
@@ -26,6 +25,7 @@ mod schedules;
 mod starting;
 mod topics;
 mod traces;
+mod transaction_reader;
 mod unfinished;
 mod worklist;
 mod writes;
@@ -33,11 +33,11 @@ mod writes;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-pub use book::{Book, Damaged, Workflow, WorkflowStatus};
+pub use capacity::Capacity;
 pub use command::{Answer, Command, NewRun, NewSchedule, Refused, Verb};
 pub use language::policy::overlap::IfBusy;
-pub use places::Places;
 pub use publish::{DeclaredSchedule, declared_schedules};
+pub use transaction_reader::{Damaged, TransactionReader, Workflow, WorkflowStatus};
 pub use writes::{
     AlertWrite, ApprovalWrite, Effect, EventWrite, HandlerWrite, IncidentWrite, Notice,
     OverrideWrite, Perform, Recovered, Revision, RunWrite, ScheduleWrite, TopicWrite, WaitWrite,
@@ -64,11 +64,11 @@ use language::notification_setup::Setup;
 pub type ById<K, V> = HashMap<K, V, foldhash::fast::FixedState>;
 
 /// A turn that is being decided. [`Turn::finish`] returns its results.
-pub struct Turn<'a, B: Book> {
-    book: &'a mut B,
+pub struct Turn<'a, B: TransactionReader> {
+    reader: &'a mut B,
     context: Context<'a>,
     loaded: Entities,
-    capacity: Places,
+    capacity: Capacity,
     worklist: Worklist,
     output: Output,
     /// The entity that is being read or decided. If an error follows, it is about this entity.
@@ -130,7 +130,7 @@ pub struct Turned {
     pub spans: Vec<Span>,
     /// Free capacity, and the workflow after which the next turn continues its search for pending
     /// runs.
-    pub places: Places,
+    pub capacity: Capacity,
 }
 
 /// How an entity was changed in this turn. The greatest change decides what is written.
@@ -157,14 +157,14 @@ pub enum Wakeup {
     Node(NodeId),
 }
 
-impl<'a, B: Book> Turn<'a, B> {
+impl<'a, B: TransactionReader> Turn<'a, B> {
     /// Begins a turn on behalf of `node`.
     pub fn new(
-        book: &'a mut B,
+        reader: &'a mut B,
         rules: &'a Rules,
         moment: Moment,
         node: NodeId,
-        places: Places,
+        capacity: Capacity,
     ) -> Turn<'a, B> {
         let context = Context {
             rules,
@@ -175,10 +175,10 @@ impl<'a, B: Book> Turn<'a, B> {
             set_aside: None,
         };
         Turn {
-            book,
+            reader,
             context,
             loaded: Entities::default(),
-            capacity: places,
+            capacity,
             worklist: Worklist::new(),
             output: Output::default(),
             deciding: None,
@@ -247,7 +247,7 @@ impl<'a, B: Book> Turn<'a, B> {
         self.output.writes.workflows.extend(workflows.into_iter().map(|loaded| loaded.now));
         self.tell_queues();
         let Output { writes, effects, notices, spans } = self.output;
-        Turned { writes, effects, notices, spans, places: self.capacity }
+        Turned { writes, effects, notices, spans, capacity: self.capacity }
     }
 
     /// Adds a notice for each queue that received work, so that waiting workers ask again.
@@ -331,7 +331,7 @@ impl<'a, B: Book> Turn<'a, B> {
         if self.passes_over(Wakeup::Schedule(id)) {
             return Ok(false);
         }
-        let Some(schedule) = self.book.schedule(id)? else { return Ok(false) };
+        let Some(schedule) = self.reader.schedule(id)? else { return Ok(false) };
         self.loaded.schedules.insert_stored(schedule);
         Ok(true)
     }
@@ -343,14 +343,14 @@ impl<'a, B: Book> Turn<'a, B> {
         if self.passes_over(Wakeup::Run(key)) {
             return Ok(false);
         }
-        let Some(run) = self.book.run(key)? else { return Ok(false) };
+        let Some(run) = self.reader.run(key)? else { return Ok(false) };
         self.loaded.runs.insert_stored(run);
         Ok(true)
     }
 
     fn load_workflow(&mut self, id: WorkflowId) -> Result<Option<&Workflow>, B::Error> {
         if !self.loaded.workflows.contains(id) {
-            let Some(workflow) = self.book.workflow(id)? else { return Ok(None) };
+            let Some(workflow) = self.reader.workflow(id)? else { return Ok(None) };
             self.loaded.workflows.insert_stored(workflow);
         }
         Ok(self.loaded.workflows.get(id))
@@ -391,7 +391,7 @@ impl<'a, B: Book> Turn<'a, B> {
         if let Some(definition) = self.loaded.definitions.get(&(id, revision)) {
             return Ok(definition.clone());
         }
-        let Some(definition) = self.book.definition(id, revision)? else {
+        let Some(definition) = self.reader.definition(id, revision)? else {
             let why = format!("revision {revision} of workflow {id} is not there any more");
             return Err(Damaged(why).into());
         };
@@ -408,7 +408,7 @@ impl<'a, B: Book> Turn<'a, B> {
     ) -> Result<Option<Arc<Definition>>, B::Error> {
         match self.loaded.definitions.get(&(id, revision)) {
             Some(definition) => Ok(Some(definition.clone())),
-            None => self.book.definition_if_readable(id, revision),
+            None => self.reader.definition_if_readable(id, revision),
         }
     }
 
@@ -444,13 +444,13 @@ impl<'a, B: Book> Turn<'a, B> {
     fn step_record(&mut self, key: RunKey, step: u32) -> Result<Option<StepRecord>, B::Error> {
         let Some(loaded) = self.loaded.runs.loaded(key) else { return Ok(None) };
         let records = &loaded.notes.records;
-        let mut facts = facts::RunFacts { book: self.book, run: key, records };
-        crate::run::Facts::record(&mut facts, step, Item::Whole)
+        let mut history = history::RunFacts { reader: self.reader, run: key, records };
+        crate::run::RunHistory::record(&mut history, step, Item::Whole)
     }
 
     /// The records of all steps of a run, including records that this turn has added.
     fn all_step_records(&mut self, key: RunKey) -> Result<Vec<StepRecord>, B::Error> {
-        let mut records = self.book.step_records(key)?;
+        let mut records = self.reader.step_records(key)?;
         let new = self.loaded.runs.loaded(key).map(|loaded| loaded.notes.records.clone());
         let new = new.unwrap_or_default();
         records.retain(|old| !new.iter().any(|n| (n.step, n.item) == (old.step, old.item)));

@@ -4,17 +4,17 @@
 use language::definition::handlers::MUTATION;
 
 use super::command::{Asked, Refused};
-use super::{Book, Turn};
+use super::{TransactionReader, Turn};
 use crate::handlers::{Mutation, MutationStatus};
 use crate::ids::{RunId, RunKey};
-use crate::run::{Doing, Input, Item, Resolution, RunStatus, StepState};
+use crate::run::{ActivityStatus, Input, Item, Resolution, RunStatus, StepState};
 
-impl<B: Book> Turn<'_, B> {
+impl<B: TransactionReader> Turn<'_, B> {
     /// Cancels a run at a person's request. It refuses to cancel a run that may be changing
     /// something outside, since its events would become pending again and the same change would be
     /// repeated.
     pub(super) fn cancel_by_hand(&mut self, id: &RunId, reason: String) -> Asked<B::Error> {
-        if let Some(key) = self.book.run_key(id)?
+        if let Some(key) = self.reader.run_key(id)?
             && self.load_run(key)?
             && let Some(MutationStatus::InFlight | MutationStatus::Unknown) =
                 self.mutation_status(key)?
@@ -69,7 +69,7 @@ impl<B: Book> Turn<'_, B> {
             workflow.paused_reason = None;
             workflow.paused_by = None;
             self.output.notices.push(super::Notice::Workflow { id: run.workflow });
-            self.capacity.look = true;
+            self.capacity.rescan = true;
         }
         Ok(())
     }
@@ -134,8 +134,10 @@ impl<B: Book> Turn<'_, B> {
         };
         if let Some(active) = run.position.part(step, Item::Whole) {
             return Ok(match active.doing {
-                Doing::Performed { .. } | Doing::Claimed { .. } => Some(MutationStatus::InFlight),
-                Doing::Unknown { .. } => Some(MutationStatus::Unknown),
+                ActivityStatus::Performed { .. } | ActivityStatus::Claimed { .. } => {
+                    Some(MutationStatus::InFlight)
+                }
+                ActivityStatus::Unknown { .. } => Some(MutationStatus::Unknown),
                 _ => None,
             });
         }

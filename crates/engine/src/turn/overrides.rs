@@ -4,11 +4,11 @@ use calendar::{Fate, Timing};
 use jiff::{SignedDuration, Timestamp};
 
 use super::command::{Answer, Refused};
-use super::{Book, Change, OverrideWrite, Turn};
+use super::{Change, OverrideWrite, TransactionReader, Turn};
 use crate::ids::ScheduleId;
 use crate::schedule::{Due, Override, OverrideAction, Status, Upcoming};
 
-impl<B: Book> Turn<'_, B> {
+impl<B: TransactionReader> Turn<'_, B> {
     pub(super) fn override_occurrence(
         &mut self,
         id: ScheduleId,
@@ -29,7 +29,7 @@ impl<B: Book> Turn<'_, B> {
         {
             return Ok(Err(refused));
         }
-        let known = self.book.overrides(id)?;
+        let known = self.reader.overrides(id)?;
         let over = known.iter().find(|over| over.nominal == nominal);
         if let Some(schedule) = self.loaded.schedules.get(id)
             && over.is_some_and(|over| over.has_been(schedule.progress.mark))

@@ -5,10 +5,10 @@ use language::definition::handlers::producer_of_trigger;
 use serde_json::value::RawValue;
 
 use super::command::Refused;
-use super::{Book, Turn};
+use super::{TransactionReader, Turn};
 use crate::ids::{ScheduleId, WorkflowId};
 
-impl<B: Book> Turn<'_, B> {
+impl<B: TransactionReader> Turn<'_, B> {
     /// The mistakes in a payload according to the live revision. A workflow without an input schema
     /// accepts any payload.
     pub(super) fn payload_mistakes(

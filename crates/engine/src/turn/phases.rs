@@ -13,12 +13,12 @@ use serde_json::{Map, Value, json};
 use super::events::Publisher;
 use super::phase_result::{Produced, Reserved, Wrong, wake_at};
 use super::worklist::Work;
-use super::{Book, Turn};
+use super::{TransactionReader, Turn};
 use crate::handlers::{Cause, MutationStatus};
 use crate::ids::{RunKey, TopicId, WorkflowId};
 use crate::run::family::HOPS;
 use crate::run::{AttemptEnd, Ending, Item, Part, Run, RunStatus, StepStatus};
-use crate::topics::{EventState, Fate, Message};
+use crate::topics::{EventState, EventStatus, Message};
 
 /// The maximum number of pending events for a phase that cannot query events itself.
 const GIVEN: usize = 100;
@@ -32,7 +32,7 @@ pub(super) struct Outcome {
     hops: u8,
 }
 
-impl<B: Book> Turn<'_, B> {
+impl<B: TransactionReader> Turn<'_, B> {
     /// Checks the result of a handler's phase and keeps what the run needs of it. An invalid result
     /// makes the phase fail, and no event changes its state.
     pub(super) fn phase_end(
@@ -162,7 +162,7 @@ impl<B: Book> Turn<'_, B> {
         topic: TopicId,
         name: &str,
         ids: &[String],
-    ) -> Result<Result<Vec<Fate>, Wrong>, B::Error> {
+    ) -> Result<Result<Vec<EventStatus>, Wrong>, B::Error> {
         if ids.len() > limits::EVENTS {
             return Ok(Err(Wrong::reservation(format!(
                 "{} events are more than a run works on; at most {}",
@@ -487,7 +487,7 @@ impl<B: Book> Turn<'_, B> {
 
     /// Makes the reserved events of a run pending again. Events that have failed too often are
     /// skipped.
-    pub(super) fn release(&mut self, reserved: &[Fate]) -> Result<(), B::Error> {
+    pub(super) fn release(&mut self, reserved: &[EventStatus]) -> Result<(), B::Error> {
         for fate in reserved {
             let limit = self.load_topic(fate.topic)?.map_or(u32::MAX, |topic| topic.max_attempts);
             match fate.attempt + 1 >= limit {

@@ -12,7 +12,9 @@ use language::policy::overlap::IfBusy;
 use language::schedule::{Declared, read_written};
 
 use super::command::{Answer, NewRun, NewSchedule, Refused, unknown_workflow};
-use super::{Book, Change, IncidentWrite, Notice, Revision, Turn, Workflow, WorkflowStatus};
+use super::{
+    Change, IncidentWrite, Notice, Revision, TransactionReader, Turn, Workflow, WorkflowStatus,
+};
 use crate::ids::WorkflowId;
 use crate::incidents::{How, IncidentEnd};
 use crate::schedule::{Input, Schedule, Status};
@@ -22,7 +24,7 @@ pub(super) const PUBLISHED: &str = "publish";
 
 type Asked<E> = Result<Result<Answer, Refused>, E>;
 
-impl<B: Book> Turn<'_, B> {
+impl<B: TransactionReader> Turn<'_, B> {
     pub(super) fn save_workflow(
         &mut self,
         source: String,
@@ -31,10 +33,10 @@ impl<B: Book> Turn<'_, B> {
         folder: Option<String>,
     ) -> Asked<B::Error> {
         let now = self.context.moment.now;
-        let known = self.book.workflow_named(&definition.name)?;
+        let known = self.reader.workflow_named(&definition.name)?;
         let (id, is_new) = match known {
             Some(id) => (id, false),
-            None => (self.book.new_workflow_id(), true),
+            None => (self.reader.new_workflow_id(), true),
         };
         if is_new {
             self.loaded.workflows.insert_new(Workflow {
@@ -120,7 +122,7 @@ impl<B: Book> Turn<'_, B> {
         workflow.live = Some(revision);
         workflow.status = WorkflowStatus::Published;
         workflow.updated_at = now;
-        self.capacity.look = true;
+        self.capacity.rescan = true;
         // An earlier revision that cannot be read may have had handlers.
         let had_handlers = before.as_ref().map_or(live.is_some(), |before| before.hears());
         if definition.hears() || had_handlers {
@@ -139,7 +141,7 @@ impl<B: Book> Turn<'_, B> {
         if !live.is_some_and(|live| live.has_pausable_deadline()) {
             return Ok(());
         }
-        for key in self.book.active_runs(id, usize::MAX)? {
+        for key in self.reader.active_runs(id, usize::MAX)? {
             self.wake_run(key)?;
         }
         Ok(())
@@ -148,7 +150,7 @@ impl<B: Book> Turn<'_, B> {
     /// The number of active runs of a workflow, not counting handler runs.
     fn active_processes(&mut self, id: WorkflowId) -> Result<usize, B::Error> {
         let mut active = 0;
-        for key in self.book.active_runs(id, usize::MAX)? {
+        for key in self.reader.active_runs(id, usize::MAX)? {
             self.load_run(key)?;
             let handles = self.loaded.runs.get(key).is_some_and(|run| run.handler.is_some());
             active += usize::from(!handles);
@@ -164,7 +166,7 @@ impl<B: Book> Turn<'_, B> {
         declared: Vec<(Trigger, Box<Declared>)>,
         before: Option<&Definition>,
     ) -> Result<(), B::Error> {
-        let known = self.book.triggered_schedules(id)?;
+        let known = self.reader.triggered_schedules(id)?;
         let mut known: HashMap<String, Box<Schedule>> = known
             .into_iter()
             .filter_map(|schedule| Some((schedule.trigger.clone()?, schedule)))
@@ -267,7 +269,7 @@ impl<B: Book> Turn<'_, B> {
         {
             self.remove_handlers(id)?;
         }
-        for schedule in self.book.schedules_of(id)? {
+        for schedule in self.reader.schedules_of(id)? {
             if self.load_schedule(schedule)?
                 && self.loaded.schedules.change(schedule, Change::Deleted).is_some()
             {}
@@ -307,7 +309,7 @@ impl<B: Book> Turn<'_, B> {
         let (revision, live) = (workflow.newest, workflow.live);
         self.hold_clocks(id, live)?;
         // Pending handler runs may begin now, even if the workflow was archived meanwhile.
-        self.capacity.look |= !paused;
+        self.capacity.rescan |= !paused;
         if let Some(live) = live.filter(|_| !paused)
             && let Some(definition) = self.definition_if_readable(id, live)?
             && definition.has_handlers()

@@ -7,16 +7,16 @@ use language::definition::handlers::producer_of_trigger;
 use serde_json::value::RawValue;
 
 use super::command::NewRun;
-use super::facts::RunFacts;
 use super::handlers::is_asked_for;
+use super::history::RunFacts;
 use super::publish::PUBLISHED;
 use super::traces::trace_attempts;
 use super::worklist::Work;
-use super::{Book, Change, Effect, Turn, Wakeup};
+use super::{Change, Effect, TransactionReader, Turn, Wakeup};
 use crate::ids::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
 use crate::ledger::{Entry, Outcome};
 use crate::run::{
-    self, AttemptEnd, Input, Parent, Performer, Position, Run, RunStatus, TriggeredBy,
+    self, AttemptEnd, Input, NodeCapacity, Parent, Run, RunState, RunStatus, TriggeredBy,
 };
 use crate::schedule::{Numbered, Override, OverrideAction, Schedule, Start};
 
@@ -26,7 +26,7 @@ const TAKEN_OVER: usize = 1_000;
 /// A run that a command creates begins with the driver's next turn, which is sooner.
 const NOTABLE_WAIT: SignedDuration = SignedDuration::from_secs(1);
 
-impl<B: Book> Turn<'_, B> {
+impl<B: TransactionReader> Turn<'_, B> {
     /// Takes the report of the attempt with this token. A report that comes too late is refused.
     pub fn report(
         &mut self,
@@ -50,7 +50,7 @@ impl<B: Book> Turn<'_, B> {
         if node == self.context.node {
             return Ok(());
         }
-        let owned = self.book.owned_by(node, TAKEN_OVER)?;
+        let owned = self.reader.owned_by(node, TAKEN_OVER)?;
         if owned.len() < TAKEN_OVER {
             self.output.writes.nodes_gone.push(node);
         }
@@ -71,11 +71,11 @@ impl<B: Book> Turn<'_, B> {
     /// Hands out again the attempts that belong to this node and that it is not performing. Their
     /// effects were lost together with the response to a commit.
     pub fn perform_lost(&mut self, performed: &[(RunKey, u32)]) -> Result<(), B::Error> {
-        for key in self.book.owned_by(self.context.node, usize::MAX)? {
+        for key in self.reader.owned_by(self.context.node, usize::MAX)? {
             self.load_run(key)?;
             let run = self.run(key)?;
             let is_stopping = run.position.is_stopping();
-            let own = |active: &&run::Active| active.owner() == Some(self.context.node);
+            let own = |active: &&run::Activity| active.owner() == Some(self.context.node);
             let own: Vec<(run::Part, u32)> = run
                 .position
                 .active
@@ -91,7 +91,7 @@ impl<B: Book> Turn<'_, B> {
                     self.output.effects.push(Effect::Cancel { run: key, token });
                 } else if !is_known {
                     self.hand_out(key, part, token)?;
-                    self.capacity.free = self.capacity.free.saturating_sub(1);
+                    self.capacity.free_slots = self.capacity.free_slots.saturating_sub(1);
                 }
             }
         }
@@ -111,7 +111,7 @@ impl<B: Book> Turn<'_, B> {
         let Some(workflow) = self.loaded.runs.get(key).map(|run| run.workflow) else {
             return Ok(false);
         };
-        let free = self.capacity.free > 0;
+        let free = self.capacity.free_slots > 0;
         let is_over = self.worklist.starts_left == 0;
         if !self.has_its_turn(key, workflow)? {
             return Ok(false);
@@ -123,8 +123,8 @@ impl<B: Book> Turn<'_, B> {
             return Ok(false);
         }
         if !free || is_over {
-            self.capacity.look = true;
-            self.capacity.more |= free;
+            self.capacity.rescan = true;
+            self.capacity.has_more |= free;
             return Ok(false);
         }
         if limit.is_some() {
@@ -272,9 +272,9 @@ impl<B: Book> Turn<'_, B> {
             trace: by_hand.and_then(|new| new.trace),
             overdue: false,
             lacks_place: false,
-            position: Position {
+            position: RunState {
                 tries_once: schedule.declared.max_retries() > 0,
-                ..Position::default()
+                ..RunState::default()
             },
         };
         let unlimited = schedule.declared.timeout_seconds.is_none();
@@ -330,7 +330,7 @@ impl<B: Book> Turn<'_, B> {
             origin;
         let key = match key {
             Some(key) => key,
-            None => self.book.new_run_key(),
+            None => self.reader.new_run_key(),
         };
         let mut run = Run {
             key,
@@ -360,7 +360,7 @@ impl<B: Book> Turn<'_, B> {
         };
         run::watch_new_run(&mut run, &definition, self.context.rules);
         self.loaded.runs.insert_new(Box::new(run));
-        self.capacity.look = true;
+        self.capacity.rescan = true;
         Ok(key)
     }
 
@@ -375,7 +375,7 @@ impl<B: Book> Turn<'_, B> {
             return Ok(Err(refusal));
         }
         self.deciding = Some(Wakeup::Run(key));
-        if self.book.is_exhausted() {
+        if self.reader.is_exhausted() {
             self.worklist.starts_left = 0;
         }
         let run = self.run(key)?;
@@ -401,9 +401,9 @@ impl<B: Book> Turn<'_, B> {
             Input::Resolve { by, .. } => Some(by.clone()),
             _ => None,
         };
-        let mut facts = RunFacts { book: self.book, run: key, records: &slot.notes.records };
-        let (free, starts_left) = (&mut self.capacity.free, &mut self.worklist.starts_left);
-        let performer = Performer { node, free, starts_left, is_paused };
+        let mut history = RunFacts { reader: self.reader, run: key, records: &slot.notes.records };
+        let (free, starts_left) = (&mut self.capacity.free_slots, &mut self.worklist.starts_left);
+        let performer = NodeCapacity { node, free, starts_left, is_paused };
         let decided = run::decide(
             &mut slot.now,
             &definition,
@@ -411,7 +411,7 @@ impl<B: Book> Turn<'_, B> {
             input,
             now,
             performer,
-            &mut facts,
+            &mut history,
         )?;
         let mut decision = match decided {
             Ok(decision) => decision,
@@ -423,8 +423,8 @@ impl<B: Book> Turn<'_, B> {
         slot.touch(Change::Progress);
         slot.notes.keep(&mut decision, has_moved);
         if slot.now.is_ready() {
-            self.capacity.look = true;
-            self.capacity.more |= self.worklist.starts_left == 0;
+            self.capacity.rescan = true;
+            self.capacity.has_more |= self.worklist.starts_left == 0;
         }
         let has_ended = slot.now.status.has_ended() && !had_ended;
         let retryable = decision.retryable;
@@ -464,7 +464,7 @@ pub(super) struct Origin {
     /// The run's input, if it is more than the payload.
     pub(super) input: Option<Box<RawValue>>,
     pub(super) parent: Option<Parent>,
-    pub(super) position: Position,
+    pub(super) position: RunState,
     /// The producer or consumer that the run belongs to.
     pub(super) handler: Option<String>,
 }
@@ -479,7 +479,7 @@ impl Origin {
             schedule: None,
             input: None,
             parent: None,
-            position: Position::default(),
+            position: RunState::default(),
             handler: None,
         }
     }

@@ -4,11 +4,11 @@ use jiff::SignedDuration;
 use language::schedule::{self as written, Plan, Written};
 
 use super::command::{Answer, Asked, NewSchedule, Refused, Verb};
-use super::{Book, Change, Turn};
+use super::{Change, TransactionReader, Turn};
 use crate::ids::{ScheduleId, WorkflowId};
 use crate::schedule::{self, Input, Schedule};
 
-impl<B: Book> Turn<'_, B> {
+impl<B: TransactionReader> Turn<'_, B> {
     pub(super) fn create_schedules(&mut self, new: Vec<NewSchedule>) -> Asked<B::Error> {
         let now = self.context.moment.now;
         let mut plans = Vec::with_capacity(new.len());
@@ -45,7 +45,7 @@ impl<B: Book> Turn<'_, B> {
     }
 
     pub(super) fn create_schedule(&mut self, new: NewSchedule, mut plan: Plan) -> ScheduleId {
-        let id = self.book.new_schedule_id();
+        let id = self.reader.new_schedule_id();
         if new.declared.timing.spread.is_some() {
             plan.timing = plan.timing.for_schedule(&id.to_string());
         }
@@ -83,7 +83,7 @@ impl<B: Book> Turn<'_, B> {
         let workflow = schedule.workflow;
         if let Some(named) = after.workflow
             && named != workflow.to_string()
-            && self.book.workflow_named(&named)? != Some(workflow)
+            && self.reader.workflow_named(&named)? != Some(workflow)
         {
             let message = "A schedule stays with its workflow. Create another schedule instead.";
             return Ok(Err(Refused::Conflict(message.to_owned())));

@@ -8,12 +8,12 @@ use language::schedule::LARGEST_QUEUE;
 use super::command::{NewRun, Refused};
 use super::incidents::Failed;
 use super::worklist::Work;
-use super::{Book, Change, Notice, Turn, Wakeup};
+use super::{Change, Notice, TransactionReader, Turn, Wakeup};
 use crate::ids::{RunKey, ScheduleId};
 use crate::ledger::Entry;
-use crate::schedule::{self, Input, Refusal, Situation, Status, Turning, Verdict};
+use crate::schedule::{self, DecideContext, Input, Refusal, Status, Turning, Verdict};
 
-impl<B: Book> Turn<'_, B> {
+impl<B: TransactionReader> Turn<'_, B> {
     pub(super) fn schedule_due(&mut self, id: ScheduleId) -> Result<(), B::Error> {
         // A deleted schedule has nothing due, and the input `Due` is never refused.
         let _ = self.decide_schedule(id, Input::Due, None)?;
@@ -37,7 +37,7 @@ impl<B: Book> Turn<'_, B> {
         }
         let Some(slot) = self.loaded.schedules.loaded_mut(id) else { return Ok(Ok(())) };
         let overrides = match slot.now.progress.has_overrides {
-            true => self.book.overrides(id)?,
+            true => self.reader.overrides(id)?,
             false => Vec::new(),
         };
         let declared = match &input {
@@ -73,8 +73,8 @@ impl<B: Book> Turn<'_, B> {
         };
         let is_due = matches!(input, Input::Due);
         let (first_new, told_at) = (slot.now.progress.n, slot.now.updated_at);
-        let mut new_key = || self.book.new_run_key();
-        let mut situation = Situation {
+        let mut new_key = || self.reader.new_run_key();
+        let mut situation = DecideContext {
             plan: &plan,
             overrides: &overrides,
             hold,
@@ -134,7 +134,7 @@ impl<B: Book> Turn<'_, B> {
             return Ok(Vec::new());
         };
         let nominal: Vec<Timestamp> = due.iter().map(|due| due.nominal).collect();
-        self.book.ran_of(id, &nominal)
+        self.reader.ran_of(id, &nominal)
     }
 
     fn refused(

@@ -5,15 +5,15 @@ use language::policy::overlap::IfBusy;
 
 use super::command::{Answer, Asked, NewRun, Refused, unknown_run, unknown_workflow};
 use super::runs::Origin;
-use super::{Book, Turn, WorkflowStatus};
+use super::{TransactionReader, Turn, WorkflowStatus};
 use crate::ids::{RunId, RunKey, ScheduleId, WorkflowId};
-use crate::run::{self, Item, Position, StepRecord, TriggeredBy};
+use crate::run::{self, Item, RunState, StepRecord, TriggeredBy};
 use crate::schedule::Input;
 
 /// How many pending runs are read at a time.
 const LOOKED_AT: usize = 128;
 
-impl<B: Book> Turn<'_, B> {
+impl<B: TransactionReader> Turn<'_, B> {
     pub(super) fn start_schedule(&mut self, id: ScheduleId, new: &NewRun) -> Asked<B::Error> {
         if !self.load_schedule(id)? {
             return Ok(Err(Refused::unknown_schedule(id)));
@@ -53,7 +53,7 @@ impl<B: Book> Turn<'_, B> {
         // process.
         let active = match active {
             0 => Vec::new(),
-            _ => self.book.active_runs(id, 2)?,
+            _ => self.reader.active_runs(id, 2)?,
         };
         let mut in_the_way = pending.first().copied();
         for key in active {
@@ -76,7 +76,7 @@ impl<B: Book> Turn<'_, B> {
         let mut processes = Vec::new();
         let mut after = RunKey(i64::MIN);
         while processes.len() < wanted {
-            let page = self.book.pending_after(id, after, LOOKED_AT)?;
+            let page = self.reader.pending_after(id, after, LOOKED_AT)?;
             let Some(last) = page.last() else { break };
             after = *last;
             for key in page {
@@ -119,7 +119,7 @@ impl<B: Book> Turn<'_, B> {
         from_start: bool,
         new: &NewRun,
     ) -> Asked<B::Error> {
-        let Some(key) = self.book.run_key(id)? else { return Ok(Err(unknown_run(id))) };
+        let Some(key) = self.reader.run_key(id)? else { return Ok(Err(unknown_run(id))) };
         self.load_run(key)?;
         let Some(run) = self.loaded.runs.get(key).cloned() else { return Ok(Err(unknown_run(id))) };
         if !run.status.has_ended() || (!from_start && run.status == run::RunStatus::Succeeded) {
@@ -128,7 +128,7 @@ impl<B: Book> Turn<'_, B> {
         }
         let records = match from_start {
             true => Vec::new(),
-            false => self.book.step_records(key)?,
+            false => self.reader.step_records(key)?,
         };
         let undone = records.iter().filter(|record| record.item == Item::Undoing);
         let undone: Vec<u32> = undone.map(|record| record.step).collect();
@@ -145,7 +145,7 @@ impl<B: Book> Turn<'_, B> {
             schedule: run.schedule,
             input: Some(run.input),
             position: match from_start {
-                true => Position::default(),
+                true => RunState::default(),
                 false => run.position.where_it_failed(&undone),
             },
             ..Origin::of(TriggeredBy::Retry)

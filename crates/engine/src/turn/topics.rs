@@ -8,15 +8,15 @@ use language::definition::{Definition, TopicDeclaration};
 
 use super::events::Publisher;
 use super::worklist::Work;
-use super::{Book, ById, Change, EventWrite, Notice, TopicWrite, Turn};
+use super::{ById, Change, EventWrite, Notice, TopicWrite, TransactionReader, Turn};
 use crate::ids::{EventKey, RunKey, TopicId, WorkflowId};
-use crate::topics::{Event, EventState, Fate, Message, Topic};
+use crate::topics::{Event, EventState, EventStatus, Message, Topic};
 
 /// What a turn knows about events.
 #[derive(Default)]
 pub(super) struct Events {
     /// Events that were published or changed state in this turn.
-    fates: ById<EventKey, Fate>,
+    fates: ById<EventKey, EventStatus>,
     /// The keys of new events, by topic and message id.
     new: HashMap<(TopicId, String), EventKey>,
 }
@@ -28,10 +28,10 @@ pub(super) struct Counted {
     pub(super) replaced: u64,
 }
 
-impl<B: Book> Turn<'_, B> {
+impl<B: TransactionReader> Turn<'_, B> {
     pub(super) fn load_topic(&mut self, id: TopicId) -> Result<Option<&Topic>, B::Error> {
         if !self.loaded.topics.contains(id) {
-            let Some(topic) = self.book.topic(id)? else { return Ok(None) };
+            let Some(topic) = self.reader.topic(id)? else { return Ok(None) };
             self.loaded.topics.insert_stored(topic);
         }
         Ok(self.loaded.topics.get(id))
@@ -72,7 +72,7 @@ impl<B: Book> Turn<'_, B> {
         let is_it = |topic: &&Topic| topic.workflow == owner && topic.name == declared.name;
         match self.loaded.topics.values().find(is_it) {
             Some(topic) => Ok(Some(topic.id)),
-            None => self.book.topic_named(owner, &declared.name),
+            None => self.reader.topic_named(owner, &declared.name),
         }
     }
 
@@ -86,7 +86,7 @@ impl<B: Book> Turn<'_, B> {
             let known = self.topic_declared(workflow, declared)?;
             let Some(id) = known else {
                 let topic = Topic {
-                    id: self.book.new_topic_id(),
+                    id: self.reader.new_topic_id(),
                     workflow: (!declared.shared).then_some(workflow),
                     name: declared.name.clone(),
                     max_attempts: declared.max_attempts,
@@ -120,7 +120,7 @@ impl<B: Book> Turn<'_, B> {
             return Ok(counted);
         }
         let ids: Vec<String> = messages.iter().map(|message| message.message_id.clone()).collect();
-        let known = self.book.fates(id, &ids)?;
+        let known = self.reader.fates(id, &ids)?;
         let listened = self.is_listened_to(id)?;
         let mut heard = Vec::new();
         for ((message, known), message_id) in messages.into_iter().zip(known).zip(ids) {
@@ -149,8 +149,8 @@ impl<B: Book> Turn<'_, B> {
 
     fn new_event(&mut self, place: (TopicId, String), message: Message, hops: u8) -> Event {
         let now = self.context.moment.now;
-        let fate = Fate {
-            key: self.book.new_event_key(),
+        let fate = EventStatus {
+            key: self.reader.new_event_key(),
             topic: place.0,
             state: EventState::Pending,
             attempt: 0,
@@ -170,7 +170,7 @@ impl<B: Book> Turn<'_, B> {
     }
 
     /// The current state of an event, including changes of this turn.
-    pub(super) fn fate_now(&self, fate: Fate) -> Fate {
+    pub(super) fn fate_now(&self, fate: EventStatus) -> EventStatus {
         self.loaded.events.fates.get(&fate.key).cloned().unwrap_or(fate)
     }
 
@@ -179,8 +179,8 @@ impl<B: Book> Turn<'_, B> {
         &mut self,
         topic: TopicId,
         message_ids: &[String],
-    ) -> Result<Vec<Option<Fate>>, B::Error> {
-        let known = self.book.fates(topic, message_ids)?;
+    ) -> Result<Vec<Option<EventStatus>>, B::Error> {
+        let known = self.reader.fates(topic, message_ids)?;
         let now = known.into_iter().zip(message_ids).map(|(known, message_id)| {
             let new = self.loaded.events.new.get(&(topic, message_id.clone()));
             let new = new.and_then(|key| self.loaded.events.fates.get(key)).cloned();
@@ -192,14 +192,14 @@ impl<B: Book> Turn<'_, B> {
     /// Moves an event to another state.
     pub(super) fn move_event(
         &mut self,
-        before: &Fate,
+        before: &EventStatus,
         state: EventState,
         run: Option<RunKey>,
         reason: Option<String>,
     ) -> Result<(), B::Error> {
         let gives_back = before.state == EventState::Reserved
             && matches!(state, EventState::Pending | EventState::Skipped);
-        let after = Fate {
+        let after = EventStatus {
             state,
             run,
             reason,
@@ -221,9 +221,9 @@ impl<B: Book> Turn<'_, B> {
     }
 
     /// The events that a run has reserved, including changes of this turn.
-    pub(super) fn reserved_by(&mut self, run: RunKey) -> Result<Vec<Fate>, B::Error> {
-        let mut reserved: Vec<Fate> =
-            self.book.reserved_by(run)?.into_iter().map(|fate| self.fate_now(fate)).collect();
+    pub(super) fn reserved_by(&mut self, run: RunKey) -> Result<Vec<EventStatus>, B::Error> {
+        let mut reserved: Vec<EventStatus> =
+            self.reader.reserved_by(run)?.into_iter().map(|fate| self.fate_now(fate)).collect();
         let known: HashSet<EventKey> = reserved.iter().map(|fate| fate.key).collect();
         let new = self.loaded.events.fates.values().filter(|fate| !known.contains(&fate.key));
         reserved.extend(new.cloned());
@@ -244,7 +244,7 @@ impl<B: Book> Turn<'_, B> {
         }
         let notes = self.loaded.topics.loaded(id).map(|loaded| &loaded.notes);
         let (moved, first_new) = notes.map_or((0, None), |notes| (notes.moved, notes.first_new));
-        let found = self.book.oldest_pending(id, moved + 1)?;
+        let found = self.reader.oldest_pending(id, moved + 1)?;
         let is_pending = |(key, _): &(EventKey, Timestamp)| {
             self.loaded.events.fates.get(key).is_none_or(|fate| fate.state == EventState::Pending)
         };
@@ -262,7 +262,7 @@ impl<B: Book> Turn<'_, B> {
         self.load_topic(id)?;
         let moved = self.loaded.topics.loaded(id).map_or(0, |loaded| loaded.notes.moved);
         let given_back = self.given_back(id)?;
-        let found = self.book.pending_events(id, limit + moved)?;
+        let found = self.reader.pending_events(id, limit + moved)?;
         let is_pending = |event: &Event| {
             let now = self.loaded.events.fates.get(&event.fate.key);
             now.is_none_or(|fate| fate.state == EventState::Pending)
@@ -281,7 +281,7 @@ impl<B: Book> Turn<'_, B> {
 
     /// Events of a topic that this turn made pending again. The book does not know that yet.
     fn given_back(&mut self, id: TopicId) -> Result<Vec<Event>, B::Error> {
-        let is_it = |fate: &&Fate| {
+        let is_it = |fate: &&EventStatus| {
             fate.topic == id && fate.state == EventState::Pending && fate.attempt > 0
         };
         let mut keys: Vec<EventKey> =
@@ -289,7 +289,7 @@ impl<B: Book> Turn<'_, B> {
         keys.sort_unstable();
         let mut events = Vec::new();
         for key in keys {
-            if let Some(mut event) = self.book.event(key)? {
+            if let Some(mut event) = self.reader.event(key)? {
                 event.fate = self.fate_now(event.fate);
                 events.push(event);
             }

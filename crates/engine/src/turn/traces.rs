@@ -4,12 +4,12 @@ use jiff::Timestamp;
 use language::definition::Definition;
 
 use super::entities::Loaded;
-use super::{Book, Turn};
+use super::{TransactionReader, Turn};
 use crate::ids::RunKey;
 use crate::run::{Decision, Part, Run, StepRecord};
 use crate::trace::{AttemptOf, Span, TraceContext};
 
-impl<B: Book> Turn<'_, B> {
+impl<B: TransactionReader> Turn<'_, B> {
     /// The trace context that a run passes on: its own span if runs are traced, otherwise its
     /// caller's.
     pub(super) fn trace_of_run(&self, key: RunKey) -> Option<TraceContext> {

@@ -6,11 +6,11 @@ use language::definition::handlers::{MUTATION, NEXT};
 
 use super::command::{Answer, Asked, NewRun, Refused};
 use super::worklist::Work;
-use super::{Book, Turn};
+use super::{TransactionReader, Turn};
 use crate::handlers::{Cause, Handler};
 use crate::ids::{HandlerId, RunId, RunKey, WorkflowId};
-use crate::run::{Position, Resolution, Run, StepRecord, StepState};
-use crate::topics::{EventState, Fate};
+use crate::run::{Resolution, Run, RunState, StepRecord, StepState};
+use crate::topics::{EventState, EventStatus};
 
 /// An ended run whose events are still reserved, and the consumer that should continue it.
 #[derive(Clone, Copy)]
@@ -19,10 +19,10 @@ pub(super) struct Unfinished {
     consumer: HandlerId,
 }
 
-impl<B: Book> Turn<'_, B> {
+impl<B: TransactionReader> Turn<'_, B> {
     /// The unfinished run with this id, if a consumer should continue it.
     pub(super) fn unfinished(&mut self, id: &RunId) -> Result<Option<Unfinished>, B::Error> {
-        let Some(key) = self.book.run_key(id)? else { return Ok(None) };
+        let Some(key) = self.reader.run_key(id)? else { return Ok(None) };
         self.unfinished_run(key)
     }
 
@@ -118,7 +118,7 @@ impl<B: Book> Turn<'_, B> {
     /// Skips an event that an ended run still holds, at a person's request.
     pub(super) fn skip_reserved(
         &mut self,
-        fate: &Fate,
+        fate: &EventStatus,
         message_id: &str,
         by: &str,
     ) -> Asked<B::Error> {
@@ -145,7 +145,7 @@ impl<B: Book> Turn<'_, B> {
     pub(super) fn cancelled_after_mutation(
         &mut self,
         run: &Run,
-        reserved: &[Fate],
+        reserved: &[EventStatus],
         consumer: HandlerId,
     ) -> Result<(), B::Error> {
         let said = run.error.as_ref().map(|error| error.message.clone());
@@ -153,7 +153,7 @@ impl<B: Book> Turn<'_, B> {
         self.nothing_left(Unfinished { run: run.key, consumer })
     }
 
-    fn skip_mutated(&mut self, reserved: &[Fate], by: &str) -> Result<(), B::Error> {
+    fn skip_mutated(&mut self, reserved: &[EventStatus], by: &str) -> Result<(), B::Error> {
         for fate in reserved {
             let reason = format!("its mutation was done, and the last phase was given up: {by}");
             self.move_event(fate, EventState::Skipped, None, Some(reason))?;
@@ -192,7 +192,7 @@ impl<B: Book> Turn<'_, B> {
         &mut self,
         run: &Run,
         records: Vec<StepRecord>,
-    ) -> Result<(u32, Position, Vec<StepRecord>), B::Error> {
+    ) -> Result<(u32, RunState, Vec<StepRecord>), B::Error> {
         let position = run.position.where_it_failed(&[]);
         let handler = run.handler.as_deref();
         let live = self.load_workflow(run.workflow)?.and_then(|workflow| workflow.live);
@@ -211,7 +211,7 @@ impl<B: Book> Turn<'_, B> {
         let (states, records) = moved_over(&position, records, &before, &after);
         Ok((
             live,
-            Position { states: states.into_iter().collect(), ..Position::default() },
+            RunState { states: states.into_iter().collect(), ..RunState::default() },
             records,
         ))
     }
@@ -220,7 +220,7 @@ impl<B: Book> Turn<'_, B> {
 /// Maps the earlier revision's phases to the new one's by name. A phase that the earlier revision
 /// did not have is skipped, since the mutation is already done.
 fn moved_over(
-    position: &Position,
+    position: &RunState,
     records: Vec<StepRecord>,
     before: &Definition,
     after: &Definition,

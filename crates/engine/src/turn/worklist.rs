@@ -5,11 +5,11 @@
 
 use std::collections::VecDeque;
 
+use super::capacity::STARTED;
 use super::events::Publisher;
-use super::places::STARTED;
 use super::runs::Decided;
 use super::writes::{ApprovalWrite, WaitWrite};
-use super::{Book, Effect, Turn, Wakeup};
+use super::{Effect, TransactionReader, Turn, Wakeup};
 use crate::ids::{RunKey, ScheduleId, TopicId, WorkflowId};
 use crate::ledger::Outcome;
 use crate::run::{
@@ -83,7 +83,7 @@ impl Worklist {
     }
 }
 
-impl<B: Book> Turn<'_, B> {
+impl<B: TransactionReader> Turn<'_, B> {
     /// Carries out the consequences of the decisions so far, and the consequences of those. The
     /// loop ends because every cycle of consequences begins a run or a step, and a turn begins only
     /// a limited number of them.
@@ -124,7 +124,7 @@ impl<B: Book> Turn<'_, B> {
             if self.passes_over(Wakeup::Run(key)) {
                 return Ok(());
             }
-            let Some(run) = self.book.run_if_readable(key)? else { return Ok(()) };
+            let Some(run) = self.reader.run_if_readable(key)? else { return Ok(()) };
             self.loaded.runs.insert_stored(run);
         }
         let run = self.run(key)?;
@@ -156,7 +156,7 @@ impl<B: Book> Turn<'_, B> {
         let position = self.loaded.runs.get(key).map(|run| &run.position);
         let is_asked = |approval: &run::Approval| {
             let part = position.and_then(|position| position.part(approval.step, Item::Whole));
-            part.is_some_and(|active| matches!(active.doing, run::Doing::Asked { .. }))
+            part.is_some_and(|active| matches!(active.doing, run::ActivityStatus::Asked { .. }))
         };
         let asked = decision.approvals.into_iter().filter(is_asked);
         let asked =
@@ -205,7 +205,7 @@ impl<B: Book> Turn<'_, B> {
         match self.output.effects.iter().position(begins).filter(|_| is_given_up) {
             Some(at) => {
                 self.output.effects.remove(at);
-                self.capacity.free += 1;
+                self.capacity.free_slots += 1;
             }
             None => self.output.effects.push(Effect::Cancel { run: key, token }),
         }
@@ -221,7 +221,7 @@ impl<B: Book> Turn<'_, B> {
         let error = run.error.as_ref().map(RunError::said);
         let handles = run.handler.is_some();
         let is_waited_for = run.parent.is_some_and(|parent| parent.token.is_some());
-        self.capacity.look = true;
+        self.capacity.rescan = true;
         if !begun {
             let reason = "cancelled while it waited for a free place".into();
             self.record_run(key, Outcome::Dropped, reason);

@@ -7,7 +7,7 @@ use language::definition::{Action, DeadlineEnd, Definition, Step};
 use language::expression::{ExpressionError, Scope};
 use serde_json::value::RawValue;
 
-use super::book::Workflow;
+use super::transaction_reader::Workflow;
 use crate::handlers::{Handler, Mutation};
 use crate::ids::{EventKey, IncidentKey, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
 use crate::incidents::{Incident, IncidentEnd};
@@ -17,7 +17,7 @@ use crate::run::{
 };
 use crate::schedule::{Override, Schedule, Status, Turning};
 use crate::topics::Topic;
-use crate::topics::{Event, EventState, Fate, Message, Subscriber};
+use crate::topics::{Event, EventState, EventStatus, Message, Subscriber};
 use crate::trace::TraceContext;
 
 /// The rows that a turn changes.
@@ -123,7 +123,7 @@ pub enum EventWrite {
     /// The event has moved to another state.
     Move {
         before: EventState,
-        after: Fate,
+        after: EventStatus,
     },
 }
 
@@ -234,7 +234,7 @@ pub enum OverrideWrite {
     Delete(ScheduleId, Timestamp),
 }
 
-/// Work to do after the commit. Doing it twice is harmless. If it is lost with its node, the
+/// Work to do after the commit. ActivityStatus it twice is harmless. If it is lost with its node, the
 /// expired lease of that node brings it back.
 #[derive(Clone, Debug)]
 pub enum Effect {

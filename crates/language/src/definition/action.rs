@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::stretch::Stretch;
+use super::time_span::TimeSpan;
 
 /// The action of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -125,7 +125,7 @@ impl AgentTask {
 #[serde(rename_all = "snake_case")]
 pub enum Timer {
     /// For this duration.
-    Delay(Stretch),
+    Delay(TimeSpan),
     /// For a duration that a template yields.
     DelayBy(String),
     /// Until this time: with its zone, a time of day in the workflow's zone, or a template that
@@ -276,7 +276,7 @@ pub struct WaitFor {
     pub condition: Option<String>,
     /// The step fails if no event has come within this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub within: Option<Stretch>,
+    pub within: Option<TimeSpan>,
 }
 
 /// One HTTP request.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::action::Channel;
-use super::stretch::Stretch;
+use super::time_span::TimeSpan;
 
 /// By when a run or a step should be done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ pub struct Deadline {
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
     /// This long.
-    Within(Stretch),
+    Within(TimeSpan),
     /// Until the next time that the clock in the workflow's zone shows this: hours and minutes.
     At(u8, u8),
 }
@@ -63,11 +63,11 @@ pub enum When {
     /// When this percentage of the allowed time has passed.
     Share(f64),
     /// This long before the deadline.
-    Before(Stretch),
+    Before(TimeSpan),
     /// At the deadline.
     Deadline,
     /// This long after the deadline.
-    After(Stretch),
+    After(TimeSpan),
 }
 
 /// How a deadline ends work that is late.

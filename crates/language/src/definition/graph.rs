@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use super::action::Action;
-use super::mentions;
 use super::model::{Definition, OnError, Output, Step};
+use super::step_references;
 
 /// The dependencies between the steps of a definition. Steps are identified by their index in
 /// [`Definition::steps`].
@@ -122,18 +122,19 @@ impl Graph {
         let mut references = Vec::with_capacity(steps.len());
         let mut undo_references = Vec::with_capacity(steps.len());
         for (step, at) in steps.iter().zip(0..) {
-            let scripts = does(step).any(mentions::is_script);
-            references.push(found(mentions::of_step(step), seen(at, scripts)));
-            let scripts = undoes(step).is_some_and(mentions::is_script);
+            let scripts = does(step).any(step_references::is_script);
+            references.push(found(step_references::of_step(step), seen(at, scripts)));
+            let scripts = undoes(step).is_some_and(step_references::is_script);
             let mut known = seen(at, scripts);
             known.extend(scripts.then_some(at));
-            undo_references.push(found(mentions::of_compensation(step), known));
+            undo_references.push(found(step_references::of_compensation(step), known));
         }
-        let mentioned = outputs.iter().map(mentions::of_output);
+        let mentioned = outputs.iter().map(step_references::of_output);
         let output_references = found(mentioned.flatten().collect(), Vec::new());
-        let has_templates = steps.iter().map(|step| does(step).any(mentions::has_template));
+        let has_templates = steps.iter().map(|step| does(step).any(step_references::has_template));
         let has_templates = has_templates.collect();
-        let undoing = steps.iter().map(|step| undoes(step).is_some_and(mentions::has_template));
+        let undoing =
+            steps.iter().map(|step| undoes(step).is_some_and(step_references::has_template));
         let has_undo_templates = undoing.collect();
         Graph {
             places,

@@ -6,8 +6,8 @@ use super::action::Timer;
 use super::fields::Fields;
 use super::flaw::Flaw;
 use super::reading::{Field, Reading};
-use super::stretch::Stretch;
 use super::templates::Place;
+use super::time_span::TimeSpan;
 use super::tree::Kind;
 use super::trigger::Defaults;
 use super::until::Until;
@@ -32,7 +32,7 @@ pub(super) fn read(
             reading.refuse(&field, flaw.suggest("leave one out"));
             None
         }
-        (None, None) => Some(Timer::Delay(Stretch::Elapsed(DEFAULT_DELAY))),
+        (None, None) => Some(Timer::Delay(TimeSpan::Elapsed(DEFAULT_DELAY))),
     }
 }
 
@@ -71,9 +71,9 @@ pub(super) fn stretch(
     reading: &mut Reading<'_>,
     field: &Field<'_>,
     has_calendar: bool,
-) -> Option<Stretch> {
+) -> Option<TimeSpan> {
     let read = match &field.node.kind {
-        Kind::Text(text) | Kind::Number(text) => Stretch::parse(text),
+        Kind::Text(text) | Kind::Number(text) => TimeSpan::parse(text),
         _ => {
             let expected = "a text such as 5m, 1h30m or 2 working hours";
             reading.text_such_as(field, expected)?;

@@ -4,8 +4,8 @@ use super::action::WaitFor;
 use super::fields::Fields;
 use super::flaw::Flaw;
 use super::reading::{Field, Reading};
-use super::stretch::Stretch;
 use super::templates::Place;
+use super::time_span::TimeSpan;
 use super::timer;
 use super::topics::{self, Role};
 use super::trigger::Defaults;
@@ -43,7 +43,7 @@ fn within(
     reading: &mut Reading<'_>,
     fields: &mut Fields<'_>,
     defaults: &Defaults<'_>,
-) -> Option<Stretch> {
+) -> Option<TimeSpan> {
     let field = match (fields.take("within"), fields.take("timeout")) {
         (Some(_), Some(second)) => {
             let flaw = Flaw::new("wait_for", "within and timeout are the same thing here");

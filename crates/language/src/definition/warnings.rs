@@ -3,7 +3,7 @@
 use calendar::{CatchUp, CatchUpSpec, Zone};
 use serde_json::{Map, Value};
 
-use super::Stretch;
+use super::TimeSpan;
 use super::action::{Action, Timer};
 use super::calendars::Calendars;
 use super::flaw::Flaw;
@@ -166,7 +166,7 @@ fn of_step(definition: &Definition, step: &Step, context: &ReadContext<'_>) -> O
 /// A warning about a timer that waits longer than a trigger's timeout, which people may expect to
 /// end it.
 fn after_a_trigger(definition: &Definition, step: &Step) -> Option<Flaw> {
-    let Action::Timer(Timer::Delay(Stretch::Elapsed(delay))) = &step.action else { return None };
+    let Action::Timer(Timer::Delay(TimeSpan::Elapsed(delay))) = &step.action else { return None };
     let shortest = definition.triggers.iter().filter_map(|trigger| {
         let TriggerKind::Schedule { declaration } = &trigger.kind else { return None };
         Some((declaration.get("timeout_seconds")?.as_u64()?, trigger))

@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 use language::definition::{
-    Action, Definition, ScriptAction, Stretch, TriggerKind, commands, locate, warnings,
+    Action, Definition, ScriptAction, TimeSpan, TriggerKind, commands, locate, warnings,
 };
 use serde_json::json;
 
@@ -146,10 +146,10 @@ fn triggers_and_steps() {
     assert_eq!((&*tell.topic, tell.message_id.as_deref()), ("audit", Some("{{ run.id }}")));
     assert_eq!(tell.payload, Some(json!({"sum": "{{ steps.sum.output }}"})));
     let Action::WaitFor(paid) = action(&read, "paid") else { panic!("{read:?}") };
-    assert_eq!((&*paid.topic, paid.within), ("orders.paid", Some(Stretch::WorkingDays(2.0))));
+    assert_eq!((&*paid.topic, paid.within), ("orders.paid", Some(TimeSpan::WorkingDays(2.0))));
     assert!(paid.condition.as_ref().unwrap().starts_with("event.payload.order"));
     let Action::WaitFor(again) = action(&read, "again") else { panic!("{read:?}") };
-    assert_eq!(again.within, Some(Stretch::Elapsed(SignedDuration::from_hours(1))));
+    assert_eq!(again.within, Some(TimeSpan::Elapsed(SignedDuration::from_hours(1))));
     for id in ["paid", "again", "tell"] {
         let step = read.steps.iter().find(|step| step.id == id).unwrap();
         assert_eq!((step.timeout, &step.condition), (None, &None), "{id}");

@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 use language::definition::{
-    Action, Channel, DeadlineEnd, Definition, From, GatewayKind, Limit, OnError, Stretch, Timer,
+    Action, Channel, DeadlineEnd, Definition, From, GatewayKind, Limit, OnError, TimeSpan, Timer,
     TriggerKind, When,
 };
 use serde_json::json;
@@ -111,7 +111,7 @@ fn one_of_everything() {
     assert_eq!(gateway.default_route.as_deref(), Some("pay"));
     assert_eq!(step(&read, "pay").on_error, OnError::GotoStep("tell".into()));
     let Action::Timer(wait) = &step(&read, "wait").action else { panic!() };
-    assert_eq!(wait, &Timer::Delay(Stretch::Working(SignedDuration::from_hours(2))));
+    assert_eq!(wait, &Timer::Delay(TimeSpan::Working(SignedDuration::from_hours(2))));
     let Action::Timer(by) = &step(&read, "by").action else { panic!() };
     assert_eq!(by, &Timer::DelayBy("{{ input.delay }}".into()));
     for id in ["wait", "late", "approve", "large", "child"] {
@@ -129,14 +129,14 @@ fn one_of_everything() {
 fn deadlines() {
     let read = accept(INVOICE);
     let whole = read.deadline.as_ref().unwrap();
-    assert_eq!(whole.limit, Limit::Within(Stretch::WorkingDays(2.0)));
+    assert_eq!(whole.limit, Limit::Within(TimeSpan::WorkingDays(2.0)));
     assert!(whole.pausable && whole.from == From::Enabled && whole.calendar.is_none());
     let when: Vec<When> = whole.actions.iter().map(|action| action.when).collect();
     assert_eq!(when, [When::Share(80.0), When::Deadline]);
     assert!(whole.actions.iter().all(|action| action.notify.is_empty() && action.end.is_none()));
     let own = step(&read, "approve").deadline.as_ref().unwrap();
     assert_eq!((own.calendar.as_deref(), own.from), (Some("US"), From::Started));
-    assert_eq!(own.actions[1].when, When::Before(Stretch::WorkingDays(1.0)));
+    assert_eq!(own.actions[1].when, When::Before(TimeSpan::WorkingDays(1.0)));
     assert_eq!(own.actions[2].notify.len(), 2);
     assert_eq!(own.actions[3].start.as_deref(), Some("escalate"));
     assert_eq!(own.actions[4].end, Some(DeadlineEnd::Fail));

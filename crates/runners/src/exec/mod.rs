@@ -19,7 +19,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Ear, Ended, Mask, Stream, Work, code};
+use crate::{Ended, Mask, OutputSink, Stream, Work, code};
 use outcome::{Outcome, Why};
 use output::Captured;
 use running::Running;
@@ -100,8 +100,8 @@ impl Launcher {
             over.cancel();
             (why, status)
         };
-        let ear = work.ear.as_ref();
-        let piping = pipe(pipes, input.as_bytes(), &mut stdout, &mut stderr, ear);
+        let output_sink = work.output_sink.as_ref();
+        let piping = pipe(pipes, input.as_bytes(), &mut stdout, &mut stderr, output_sink);
         let drained = async {
             over.cancelled().await;
             tokio::time::sleep(DRAIN).await;
@@ -153,7 +153,7 @@ async fn pipe(
     input: &[u8],
     stdout: &mut Captured,
     stderr: &mut Captured,
-    ear: Option<&Ear>,
+    output_sink: Option<&OutputSink>,
 ) {
     let feeding = async {
         if let Some(mut stdin) = pipes.stdin {
@@ -161,8 +161,11 @@ async fn pipe(
             let _ = stdin.write_all(input).await;
         }
     };
-    let hears =
-        |stream| move |bytes: &[u8]| ear.into_iter().for_each(|ear| ear.hear(stream, bytes));
+    let hears = |stream| {
+        move |bytes: &[u8]| {
+            output_sink.into_iter().for_each(|output_sink| output_sink.hear(stream, bytes))
+        }
+    };
     let stdout = stdout.read_from(pipes.stdout, hears(Stream::Stdout));
     let stderr = stderr.read_from(pipes.stderr, hears(Stream::Stderr));
     tokio::join!(feeding, stdout, stderr);

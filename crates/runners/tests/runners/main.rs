@@ -33,7 +33,7 @@ fn work(action: Action) -> Work {
         idempotency_key: "run-1/step-1".to_owned(),
         input: INPUT.into(),
         traceparent: None,
-        ear: None,
+        output_sink: None,
         earlier: None,
         timeout: LONG,
     }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use engine::turn::{Effect, Places, Recovered};
+use engine::turn::{Capacity, Effect, Recovered};
 use engine::{Moment, NodeId};
 use jiff::{SignedDuration, Timestamp};
 use store::{Failure, Report, Store};
@@ -37,7 +37,7 @@ pub struct Driver {
     node: NodeId,
     /// How many attempts the node performs at a time.
     capacity: usize,
-    places: Places,
+    slots: Capacity,
     performed: Performed,
     /// Reports that no turn has committed yet.
     reports: Vec<Report>,
@@ -104,7 +104,7 @@ impl Driver {
             name: name.to_owned(),
             node: joined.node,
             capacity,
-            places: Places::new(capacity),
+            slots: Capacity::new(capacity),
             performed: Performed::default(),
             reports: Vec::new(),
             next_wakeup: joined.next_wakeup,
@@ -147,7 +147,7 @@ impl Driver {
         // After a failed turn the driver knows neither what is due nor which attempts it has to
         // perform.
         let is_in_doubt = self.in_doubt || self.start.is_alone();
-        is_in_doubt || self.places.more || !self.reports.is_empty() || self.is_due()
+        is_in_doubt || self.slots.has_more || !self.reports.is_empty() || self.is_due()
     }
 
     fn is_due(&self) -> bool {
@@ -259,7 +259,7 @@ impl Driver {
         tracing::info!(node = %joined.node, "joined again");
         self.node = joined.node;
         self.next_wakeup = joined.next_wakeup;
-        self.places = Places::new(self.capacity);
+        self.slots = Capacity::new(self.capacity);
         self.is_fenced = false;
         self.hub.set_node(joined.node, self.capacity);
         Ok(())
@@ -309,7 +309,7 @@ impl Driver {
     pub fn take_signal(&mut self, signal: DriverSignal) {
         match signal {
             DriverSignal::Effects(effects) => self.perform(effects),
-            DriverSignal::Look => self.places.look = true,
+            DriverSignal::Look => self.slots.rescan = true,
             DriverSignal::Sooner => {}
             DriverSignal::Doubt => self.doubt(),
             DriverSignal::Fenced(node) if node == self.node && !self.is_fenced => self.fence(),
@@ -321,7 +321,7 @@ impl Driver {
     /// A commit's outcome is unknown: the next turn reads what it would have returned.
     fn doubt(&mut self) {
         self.in_doubt = true;
-        self.places.look = true;
+        self.slots.rescan = true;
     }
 }
 

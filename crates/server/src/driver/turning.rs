@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use engine::Moment;
-use engine::turn::Places;
+use engine::turn::Capacity;
 use jiff::Timestamp;
 use store::{Failure, Report, TurnRequest, Turned};
 
@@ -58,12 +58,16 @@ impl Driver {
                 false => 0,
             },
             begin: self.start.begins(),
-            places: Places { free, look: self.places.look && !is_single, ..self.places },
+            capacity: Capacity {
+                free_slots: free,
+                rescan: self.slots.rescan && !is_single,
+                ..self.slots
+            },
             performed: self.in_doubt.then(|| self.performed.all()),
             reports: reports.clone(),
             traced: self.hub.is_traced(),
         };
-        (self.places.look, self.places.more) = (is_single && self.places.look, false);
+        (self.slots.rescan, self.slots.has_more) = (is_single && self.slots.rescan, false);
         self.single = self.single.saturating_sub(1);
         if claims {
             self.next_wakeup = None;
@@ -137,11 +141,11 @@ impl Driver {
             self.hub.metrics.reported(&report.end);
         }
         drop(performed);
-        self.places = Places {
-            free: self.capacity,
-            served: turned.places.served,
-            look: self.places.look || turned.places.look,
-            more: self.places.more || turned.places.more,
+        self.slots = Capacity {
+            free_slots: self.capacity,
+            last_served: turned.capacity.last_served,
+            rescan: self.slots.rescan || turned.capacity.rescan,
+            has_more: self.slots.has_more || turned.capacity.has_more,
         };
         if begun.claims {
             self.is_behind = turned.claimed >= CLAIMED;

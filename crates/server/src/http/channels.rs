@@ -177,7 +177,7 @@ async fn test(State(app): State<App>, Query(()): Query<()>, body: JsonBody) -> A
         run_id: id,
         input: "null".into(),
         traceparent: None,
-        ear: None,
+        output_sink: None,
         earlier: None,
         timeout: TEST_TIME,
     };

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::turn::Perform;
-use runners::{Ear, Stream};
+use runners::{OutputSink, Stream};
 
 use super::secret_redactor::SecretRedactor;
 use super::{About, Live};
@@ -25,9 +25,9 @@ impl OutputTap {
     }
 
     /// A sink that a runner writes output to.
-    pub(crate) fn ear(self: &Arc<Self>) -> Ear {
+    pub(crate) fn output_sink(self: &Arc<Self>) -> OutputSink {
         let output_tap = self.clone();
-        Ear::new(move |stream, bytes| output_tap.hear(stream, bytes))
+        OutputSink::new(move |stream, bytes| output_tap.hear(stream, bytes))
     }
 
     fn hear(&self, stream: Stream, bytes: &[u8]) {

@@ -73,7 +73,7 @@ impl GatedStore {
                 let next = self.real.next_to_decide(now, RunKey(i64::MAX)).await.unwrap();
                 next == Some(Trial::Due(what))
             }
-            Wakeup::Run(key) => request.begin == Some(key) || request.places.look,
+            Wakeup::Run(key) => request.begin == Some(key) || request.capacity.rescan,
             _ => false,
         }
     }

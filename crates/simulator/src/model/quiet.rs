@@ -1,6 +1,6 @@
 //! Checks that nothing is left to do when the driver goes to sleep.
 
-use engine::run::{Doing, RunStatus, TriggeredBy};
+use engine::run::{ActivityStatus, RunStatus, TriggeredBy};
 
 use super::{Checked, Model, broken};
 use crate::clock::instant;
@@ -87,7 +87,7 @@ fn check_begun_run(run: &RunRow, awake: &Awake<'_>) -> Checked {
     let mut looks: Vec<i64> = Vec::new();
     for active in &run.position.active {
         match &active.doing {
-            Doing::Performed { token, owner, .. } => {
+            ActivityStatus::Performed { token, owner, .. } => {
                 if owner.0 != awake.node {
                     return broken(
                         "performed",
@@ -99,11 +99,11 @@ fn check_begun_run(run: &RunRow, awake: &Awake<'_>) -> Checked {
                     return broken("performed", format!("run {key}: attempt {token} is lost"));
                 }
             }
-            Doing::Retrying { at } => looks.push(at.as_millisecond()),
-            Doing::Timer { until, .. } => looks.push(until.as_millisecond()),
-            Doing::Claimed { lease_until, .. } => looks.push(lease_until.as_millisecond()),
-            Doing::Awaiting { until, .. } => looks.extend(*until),
-            Doing::Ready if awake.free > 0 && run.lacks_place => {
+            ActivityStatus::Retrying { at } => looks.push(at.as_millisecond()),
+            ActivityStatus::Timer { until, .. } => looks.push(until.as_millisecond()),
+            ActivityStatus::Claimed { lease_until, .. } => looks.push(lease_until.as_millisecond()),
+            ActivityStatus::Awaiting { until, .. } => looks.extend(*until),
+            ActivityStatus::Ready if awake.free > 0 && run.lacks_place => {
                 return broken("places", format!("run {key} could go on, and there is a place"));
             }
             _ => {}

@@ -5,7 +5,7 @@ use engine::RunId;
 use engine::run::RunStatus::{
     self, Cancelled, Failed, Pending, Running, Succeeded, Suspended, TimedOut, Waiting,
 };
-use engine::run::{Active, Claimant, Doing, Item, Part, StepState};
+use engine::run::{Activity, ActivityStatus, Claimant, Item, Part, StepState};
 use engine::turn::Command;
 
 use super::{Cause, Checked, Model, Reported, Violation, broken};
@@ -189,7 +189,7 @@ impl Model {
         for active in &after.position.active {
             let is_new = !known.contains(&active.doing.token());
             let once = !detail.definition.steps[active.step as usize].idempotent;
-            if matches!(active.doing, Doing::Claimed { .. })
+            if matches!(active.doing, ActivityStatus::Claimed { .. })
                 && is_new
                 && once
                 && active.item != Item::Undoing
@@ -214,9 +214,9 @@ impl Model {
             return begun.any(|other| self.waits_for_something(other, now));
         }
         run.position.active.iter().any(|active| match active.doing {
-            Doing::Timer { until, .. } => until.as_millisecond() > now,
-            Doing::Child { run, .. } => !self.is_stuck(run.0, now),
-            Doing::Awaiting { .. } => true,
+            ActivityStatus::Timer { until, .. } => until.as_millisecond() > now,
+            ActivityStatus::Child { run, .. } => !self.is_stuck(run.0, now),
+            ActivityStatus::Awaiting { .. } => true,
             _ => false,
         })
     }
@@ -298,15 +298,15 @@ fn looked(before: &RunRow, reports: &[Reported]) -> bool {
 impl RunRow {
     /// The part that the attempt with this token is of, if a node performs it.
     pub(crate) fn performed(&self, token: u32) -> Option<Part> {
-        let is_it = |active: &&Active| matches!(active.doing, Doing::Performed { token: t, .. } if t == token);
+        let is_it = |active: &&Activity| matches!(active.doing, ActivityStatus::Performed { token: t, .. } if t == token);
         let found = self.position.active.iter().find(is_it).filter(|_| !self.status.has_ended());
-        found.map(Active::part)
+        found.map(Activity::part)
     }
 
     /// The tokens of the attempts that nodes perform.
     pub(crate) fn current(&self) -> Vec<u32> {
-        let performed = |active: &Active| match active.doing {
-            Doing::Performed { token, .. } => Some(token),
+        let performed = |active: &Activity| match active.doing {
+            ActivityStatus::Performed { token, .. } => Some(token),
             _ => None,
         };
         self.position.active.iter().filter_map(performed).collect()
@@ -314,8 +314,8 @@ impl RunRow {
 
     /// The tokens of the attempts that workers have claimed.
     pub(crate) fn claimed(&self) -> Vec<(u32, Claimant)> {
-        let claimed = |active: &Active| match &active.doing {
-            Doing::Claimed { token, claimant, .. } => Some((*token, (**claimant).clone())),
+        let claimed = |active: &Activity| match &active.doing {
+            ActivityStatus::Claimed { token, claimant, .. } => Some((*token, (**claimant).clone())),
             _ => None,
         };
         self.position.active.iter().filter_map(claimed).collect()
@@ -323,8 +323,9 @@ impl RunRow {
 
     /// Parts whose outcome is unknown.
     fn unknown(&self) -> impl Iterator<Item = Part> {
-        let is_unknown = |active: &&Active| matches!(active.doing, Doing::Unknown { .. });
-        self.position.active.iter().filter(is_unknown).map(Active::part)
+        let is_unknown =
+            |active: &&Activity| matches!(active.doing, ActivityStatus::Unknown { .. });
+        self.position.active.iter().filter(is_unknown).map(Activity::part)
     }
 
     /// Whether it has ended, or is going to.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use engine::RunId;
-use engine::run::{AttemptEnd, Claimant, Doing};
+use engine::run::{ActivityStatus, AttemptEnd, Claimant};
 use engine::turn::Command;
 use jiff::SignedDuration;
 
@@ -138,7 +138,9 @@ impl Outside {
         let asked = |run: &RunRow| -> Option<(RunId, u32, Vec<String>)> {
             let active = run.position.active.iter();
             active.clone().find_map(|active| match &active.doing {
-                Doing::Asked { assignees, .. } => Some((run.id(), active.step, assignees.clone())),
+                ActivityStatus::Asked { assignees, .. } => {
+                    Some((run.id(), active.step, assignees.clone()))
+                }
                 _ => None,
             })
         };
@@ -183,7 +185,10 @@ impl Simulation {
 
     fn claim(&mut self) -> Checked {
         let is_waiting = |run: &RunRow| {
-            run.position.active.iter().any(|active| matches!(active.doing, Doing::Queued { .. }))
+            run.position
+                .active
+                .iter()
+                .any(|active| matches!(active.doing, ActivityStatus::Queued { .. }))
         };
         if !self.model.runs.values().any(is_waiting) {
             return Ok(());
@@ -213,7 +218,7 @@ fn claimant(worker: &str) -> Claimant {
 fn taken(run: &RunRow, by: &str) -> Vec<((RunId, Option<i64>), u32)> {
     let active = run.position.active.iter();
     let tokens = active.filter_map(|active| match &active.doing {
-        Doing::Claimed { token, worker, .. } if worker == by => {
+        ActivityStatus::Claimed { token, worker, .. } if worker == by => {
             let mutates = run.phase(active.part()).is_some_and(|phase| phase == MUTATION);
             Some(((run.id(), mutates.then_some(run.key)), *token))
         }

@@ -2,7 +2,7 @@
 //! end everything has ended.
 
 use engine::run::AttemptEnd;
-use engine::turn::{Effect, Perform, Places};
+use engine::turn::{Capacity, Effect, Perform};
 use engine::{RunId, WorkflowId};
 use serde_json::{Value, json};
 use store::{ApprovalQuery, Report, RunQuery, Turned};
@@ -173,8 +173,8 @@ impl Play {
                 self.performed.clear();
             }
             _ => {
-                let (reports, places) = (self.reports(), Places::new(self.chance.below(4)));
-                let turned = self.world.try_turn(at, reports, 100, places).await;
+                let (reports, capacity) = (self.reports(), Capacity::new(self.chance.below(4)));
+                let turned = self.world.try_turn(at, reports, 100, capacity).await;
                 self.note(&turned);
             }
         }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use engine::turn::{Answer, Command, Effect, Perform, Places};
+use engine::turn::{Answer, Capacity, Command, Effect, Perform};
 use engine::{Moment, NodeId, TopicId};
 use serde_json::{Value, json};
 use store::{CommandRequest, Report, Store, TurnRequest};
@@ -61,7 +61,7 @@ impl Node {
             reports,
             limit: 100,
             begin: None,
-            places: Places::new(100),
+            capacity: Capacity::new(100),
             performed: None,
             traced: false,
         };

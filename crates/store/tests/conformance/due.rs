@@ -1,7 +1,7 @@
 //! Due occurrences become runs.
 
 use engine::schedule::Status;
-use engine::turn::{Places, Recovered};
+use engine::turn::{Capacity, Recovered};
 
 use crate::world::{World, begun, failed, minute, minutes, performs, succeeded};
 
@@ -52,7 +52,7 @@ pub(crate) async fn is_claimed_in_order_of_time_up_to_the_limit(world: World) {
     }
     let by_time = [ids[4], ids[1], ids[3], ids[2], ids[0]];
     for (claimed, left) in [(2, true), (2, true), (1, false)] {
-        let turned = world.try_turn(10, Vec::new(), 2, Places::new(1_000)).await;
+        let turned = world.try_turn(10, Vec::new(), 2, Capacity::new(1_000)).await;
         assert_eq!(turned.claimed, claimed);
         let is_due = turned.next_wakeup.is_some_and(|at| at <= minute(10));
         assert_eq!(is_due, left, "due ones that were over the limit are still there");
@@ -72,7 +72,7 @@ pub(crate) async fn schedules_are_not_hidden_by_a_flood_of_runs(mut world: World
     let other = world.workflow("other").await;
     let fields = format!(r#"{{"name": "s", "at": "{}"}}"#, minute(5));
     let id = world.schedule(other, &fields).await;
-    let turned = world.try_turn(10, Vec::new(), 8, Places::new(1_000)).await;
+    let turned = world.try_turn(10, Vec::new(), 8, Capacity::new(1_000)).await;
     assert!(turned.next_wakeup.is_some_and(|at| at <= minute(10)), "the flood is not worked off");
     assert_eq!(world.ledger(id).await, ["0 started 5"]);
     // The flood is worked off as well: nothing is left behind.

@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use engine::turn::{Command, Effect, NewRun, NewSchedule, Perform, Places, Refused};
+use engine::turn::{Capacity, Command, Effect, NewRun, NewSchedule, Perform, Refused};
 use engine::{Moment, NodeId, WorkflowId};
 use futures_util::future::{join, join_all};
 use language::schedule::read_written;
@@ -77,14 +77,14 @@ impl Node {
         }
     }
 
-    async fn turn(&self, reports: Vec<Report>, places: Places) -> (Vec<Perform>, Places) {
+    async fn turn(&self, reports: Vec<Report>, capacity: Capacity) -> (Vec<Perform>, Capacity) {
         let request = TurnRequest {
             moment: moment(),
             node: self.id,
             reports,
             limit: 100,
             begin: None,
-            places,
+            capacity,
             performed: None,
             traced: false,
         };
@@ -93,16 +93,16 @@ impl Node {
             Effect::Perform(perform) => Some(*perform),
             Effect::Claimed { .. } | Effect::Cancel { .. } => None,
         };
-        (turned.effects.into_iter().filter_map(perform).collect(), turned.places)
+        (turned.effects.into_iter().filter_map(perform).collect(), turned.capacity)
     }
 
     /// Takes turns until nothing is left to do, as a driver does.
     async fn work(&self, schema: &Schema, left: &AtomicUsize) {
         let (mut reports, mut served) = (Vec::new(), None);
         loop {
-            let places = Places { served, ..Places::new(3) };
-            let (performs, places) = self.turn(reports, places).await;
-            served = places.served;
+            let capacity = Capacity { last_served: served, ..Capacity::new(3) };
+            let (performs, capacity) = self.turn(reports, capacity).await;
+            served = capacity.last_served;
             reports = performs.iter().map(succeeded).collect();
             let is_idle = reports.is_empty() && left.load(Ordering::Relaxed) == 0;
             if is_idle && schema.number(LEFT).await == 0 {

@@ -5,6 +5,7 @@
 mod access;
 mod broken_topics;
 mod calendars;
+mod capacity;
 mod chance;
 mod clocks;
 mod commands;
@@ -24,7 +25,6 @@ mod messages;
 mod moving;
 mod nodes;
 mod overrides;
-mod places;
 mod plans;
 mod pooler;
 mod postgres;
@@ -90,12 +90,12 @@ macro_rules! suite {
             workflows: a_queue_stands_still_while_its_workflow_is_paused,
             workflows: a_bad_trigger_stores_nothing,
             workflows: runs_keep_the_version_they_began_with,
-            places: a_workflow_has_no_more_active_runs_than_it_may,
-            places: free_places_go_round_the_workflows,
-            places: what_has_begun_waits_for_a_place_and_goes_on_first,
-            places: starts_by_hand_run_side_by_side_or_wait_their_turn,
-            places: a_refused_start_names_the_run_in_its_way,
-            places: a_new_limit_counts_what_is_active,
+            capacity: a_workflow_has_no_more_active_runs_than_it_may,
+            capacity: free_places_go_round_the_workflows,
+            capacity: what_has_begun_waits_for_a_place_and_goes_on_first,
+            capacity: starts_by_hand_run_side_by_side_or_wait_their_turn,
+            capacity: a_refused_start_names_the_run_in_its_way,
+            capacity: a_new_limit_counts_what_is_active,
             runs: steps_follow_each_other,
             runs: reports_with_old_tokens_are_refused,
             runs: a_failing_step_waits_and_is_tried_again,

@@ -2,7 +2,7 @@
 
 use engine::run::{Ending, RunStatus, StepStatus};
 
-use engine::turn::{Answer, Command, Places, Verb};
+use engine::turn::{Answer, Capacity, Command, Verb};
 use engine::{RunId, ScheduleId};
 use store::{Report, Turned};
 
@@ -22,7 +22,7 @@ async fn schedules(world: &World, fields: &str) -> Vec<ScheduleId> {
 
 /// A turn with plenty of capacity.
 async fn turn(world: &World, at: i64, reports: Vec<Report>) -> Turned {
-    world.try_turn(at, reports, 1_000, Places::new(4_000)).await
+    world.try_turn(at, reports, 1_000, Capacity::new(4_000)).await
 }
 
 pub(crate) async fn are_decided_and_settled_like_one(world: World) {
@@ -64,7 +64,7 @@ fn schedule_of(run: &RunId) -> ScheduleId {
 /// A ledger row is written when an occurrence has to wait, and again when it begins.
 pub(crate) async fn rows_that_are_there_are_replaced(world: World) {
     let ids = schedules(&world, r#"{"name": "s", "interval": "5m"}"#).await;
-    let waiting = world.try_turn(5, Vec::new(), 1_000, Places::new(0)).await;
+    let waiting = world.try_turn(5, Vec::new(), 1_000, Capacity::new(0)).await;
     assert_eq!((waiting.claimed, performs(&waiting).len()), (MANY, 0));
     assert_eq!(world.ledger(ids[9]).await, ["0 queued 5"]);
     let begun = turn(&world, 6, Vec::new()).await;

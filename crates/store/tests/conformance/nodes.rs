@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::run::RunStatus;
-use engine::turn::{Command, Effect, Perform, Places};
+use engine::turn::{Capacity, Command, Effect, Perform};
 use engine::{Moment, NodeId, RunKey};
 use serde_json::json;
 use store::{CommandRequest, RenewRequest, Store, TurnRequest, Turned};
@@ -55,7 +55,7 @@ impl Other {
             reports,
             limit,
             begin: None,
-            places: Places::new(100),
+            capacity: Capacity::new(100),
             performed: None,
             traced: false,
         };

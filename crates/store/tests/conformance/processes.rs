@@ -63,10 +63,10 @@ pub(crate) async fn a_place_that_is_missing_is_found_later(mut world: World) {
     let steps = vec![step("a", &[], noop()), step("b", &[], noop())];
     let workflow = world.process("w", steps).await;
     let run = world.start(0, workflow).await.unwrap();
-    let one = engine::turn::Places::new(1);
+    let one = engine::turn::Capacity::new(1);
     let turned = world.try_turn(0, Vec::new(), 10, one).await;
     assert_eq!(keys(&performs(&turned)), ["a"]);
-    assert_eq!((world.status(&run).await, turned.places.look), (RunStatus::Running, true));
+    assert_eq!((world.status(&run).await, turned.capacity.rescan), (RunStatus::Running, true));
     world.holds_together().await;
     let turned = world.try_turn(1, Vec::new(), 10, one).await;
     assert_eq!(keys(&performs(&turned)), ["b"], "though something of it is going on");
@@ -446,7 +446,7 @@ pub(crate) async fn lost_effects_that_undo_are_handed_out_again(mut world: World
         reports: Vec::new(),
         limit: 10,
         begin: None,
-        places: engine::turn::Places::new(10),
+        capacity: engine::turn::Capacity::new(10),
         performed: Some(Vec::new()),
         traced: false,
     };

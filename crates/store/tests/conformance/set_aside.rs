@@ -1,7 +1,7 @@
 //! One schedule, run or handler that cannot be read or decided stops nothing else.
 
 use engine::schedule::Status;
-use engine::turn::{Answer, Command, Places, Verb, Wakeup};
+use engine::turn::{Answer, Capacity, Command, Verb, Wakeup};
 use store::{ApprovalQuery, Failure, RunQuery, TurnRequest, Turned, WorkflowQuery};
 
 use crate::world::{World, begun, minute};
@@ -17,7 +17,7 @@ async fn drive(world: &World, at: i64) -> Vec<Turned> {
             reports: Vec::new(),
             limit,
             begin: None,
-            places: Places { look: limit > 1, ..Places::new(1_000) },
+            capacity: Capacity { rescan: limit > 1, ..Capacity::new(1_000) },
             performed: None,
             traced: false,
         };

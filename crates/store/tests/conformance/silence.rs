@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use calendar::Zones;
-use engine::turn::{Answer, Command, NewRun, Places};
+use engine::turn::{Answer, Capacity, Command, NewRun};
 use engine::{Moment, NodeId, WorkflowId};
 use store::{
     CommandRequest, Failure, Idempotency, Postgres, PostgresClock, PostgresOptions, RenewRequest,
@@ -63,7 +63,7 @@ impl Far {
             reports: Vec::new(),
             limit: 100,
             begin: None,
-            places: Places::new(0),
+            capacity: Capacity::new(0),
             performed: None,
             traced: false,
         };

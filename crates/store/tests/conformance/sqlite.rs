@@ -353,7 +353,7 @@ async fn what_falls_due_during_a_flood_does_not_wait_for_its_end() {
         flood.push(world.schedule(workflow, &once(1)).await);
     }
     let fresh = world.schedule(workflow, &once(5)).await;
-    world.try_turn(5, Vec::new(), 10, engine::turn::Places::new(1_000)).await;
+    world.try_turn(5, Vec::new(), 10, engine::turn::Capacity::new(1_000)).await;
     assert_eq!(world.ledger(fresh).await.len(), 1, "the latest");
     let mut decided = 0;
     for id in &flood {
@@ -361,7 +361,7 @@ async fn what_falls_due_during_a_flood_does_not_wait_for_its_end() {
     }
     assert_eq!(decided, 9, "the rest of the turn");
     for _ in 0..6 {
-        world.try_turn(5, Vec::new(), 10, engine::turn::Places::new(1_000)).await;
+        world.try_turn(5, Vec::new(), 10, engine::turn::Capacity::new(1_000)).await;
     }
     for id in flood {
         assert_eq!(world.ledger(id).await.len(), 1);

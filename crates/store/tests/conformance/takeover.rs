@@ -1,7 +1,7 @@
 //! A node is gone, and the next one takes over its attempts.
 
 use engine::run::{Resolution, RunStatus, StepStatus};
-use engine::turn::{Command, Places};
+use engine::turn::{Capacity, Command};
 use store::TurnRequest;
 
 use crate::world::{World, minute, performs, refusal, succeeded};
@@ -98,11 +98,12 @@ pub(crate) async fn no_more_is_taken_over_than_there_are_places(mut world: World
     }
     world.turn(0).await;
     world.join(1).await;
-    let first = world.try_turn(1, Vec::new(), 1_000, Places::new(2)).await;
+    let first = world.try_turn(1, Vec::new(), 1_000, Capacity::new(2)).await;
     assert_eq!((first.recovered.taken_over, performs(&first).len()), (3, 2));
     assert_eq!(world.status(&runs[2]).await, RunStatus::Waiting);
     let reports = vec![succeeded(&performs(&first)[0])];
-    let second = world.try_turn(2, reports, 1_000, Places { free: 1, ..first.places }).await;
+    let second =
+        world.try_turn(2, reports, 1_000, Capacity { free_slots: 1, ..first.capacity }).await;
     assert_eq!(crate::world::begun(&second), [runs[2].to_string()]);
 }
 
@@ -118,7 +119,7 @@ pub(crate) async fn what_was_lost_has_its_place(mut world: World) {
         reports: Vec::new(),
         limit: 10,
         begin: None,
-        places: Places::new(1),
+        capacity: Capacity::new(1),
         performed: Some(Vec::new()),
         traced: false,
     };
@@ -138,7 +139,7 @@ pub(crate) async fn lost_effects_are_handed_out_again(mut world: World) {
             reports: Vec::new(),
             limit: 10,
             begin: None,
-            places: Places::new(10),
+            capacity: Capacity::new(10),
             performed: Some(performed),
             traced: false,
         })

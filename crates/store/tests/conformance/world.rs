@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use engine::run::{AttemptEnd, RunStatus};
 use engine::schedule::Schedule;
-use engine::turn::{Answer, Command, Effect, NewRun, NewSchedule, Perform, Places, Verb};
+use engine::turn::{Answer, Capacity, Command, Effect, NewRun, NewSchedule, Perform, Verb};
 use engine::{Moment, NodeId, RunId, ScheduleId, WorkflowId};
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
@@ -91,10 +91,10 @@ impl World {
         let definition = json!({"name": "waiting", "steps": steps, "deadline": late});
         let workflow = world.process_with(definition).await;
         world.start(0, workflow).await.unwrap();
-        world.try_turn(0, Vec::new(), 10, Places::new(1)).await;
+        world.try_turn(0, Vec::new(), 10, Capacity::new(1)).await;
         world.settle(60).await;
         world.start(60, workflow).await.unwrap();
-        world.try_turn(60, Vec::new(), 10, Places::new(1)).await;
+        world.try_turn(60, Vec::new(), 10, Capacity::new(1)).await;
         let ready = world.process("ready", vec![step("a", &[], noop())]).await;
         world.start(60, ready).await.unwrap();
         let begun = world.turn(60).await;
@@ -102,7 +102,7 @@ impl World {
         assert_eq!(begun.definition.name, "ready");
         // The node that performed it is gone, and the next one has no capacity to go on.
         world.join(60).await;
-        world.try_turn(60, Vec::new(), 10, Places::new(0)).await;
+        world.try_turn(60, Vec::new(), 10, Capacity::new(0)).await;
         world
     }
 
@@ -241,7 +241,7 @@ impl World {
     }
 
     pub(crate) async fn turn_with(&self, at: i64, reports: Vec<Report>) -> Turned {
-        self.try_turn(at, reports, 1_000, Places::new(1_000)).await
+        self.try_turn(at, reports, 1_000, Capacity::new(1_000)).await
     }
 
     pub(crate) async fn try_turn(
@@ -249,7 +249,7 @@ impl World {
         at: i64,
         reports: Vec<Report>,
         limit: usize,
-        places: Places,
+        capacity: Capacity,
     ) -> Turned {
         let request = TurnRequest {
             moment: self.moment(at),
@@ -257,7 +257,7 @@ impl World {
             reports,
             limit,
             begin: None,
-            places,
+            capacity,
             performed: None,
             traced: true,
         };

@@ -25,7 +25,7 @@ use super::problem::Problem;
 use super::query::Query;
 use super::schedules::object::Remark;
 use super::shapes;
-use crate::upkeep::NextTimes;
+use crate::maintenance::NextTimes;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()

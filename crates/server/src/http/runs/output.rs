@@ -2,7 +2,7 @@
 
 use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
-use engine::run::{Active, Doing, Item, Part, StepRecord};
+use engine::run::{Activity, ActivityStatus, Item, Part, StepRecord};
 use serde::Serialize;
 use serde_json::Value;
 use store::RunDetail;
@@ -98,7 +98,7 @@ async fn said(
         truncated: false,
     };
     if let Some(active) = run.position.part(part.step, part.item)
-        && matches!(active.doing, Doing::Performed { .. } | Doing::Claimed { .. })
+        && matches!(active.doing, ActivityStatus::Performed { .. } | ActivityStatus::Claimed { .. })
     {
         let performed = OutputObject { attempt: active.attempt, is_live: true, ..nothing };
         return Ok(performed.by(app, active).await?.with(live(active.attempt)));
@@ -115,8 +115,8 @@ async fn said(
 
 impl OutputObject {
     /// Adds who performs the attempt.
-    async fn by(self, app: &App, active: &Active) -> Result<OutputObject, Problem> {
-        if let Doing::Claimed { worker, .. } = &active.doing {
+    async fn by(self, app: &App, active: &Activity) -> Result<OutputObject, Problem> {
+        if let ActivityStatus::Claimed { worker, .. } = &active.doing {
             return Ok(OutputObject { worker: Some(worker.clone()), ..self });
         }
         let nodes = app.store().nodes().await?;

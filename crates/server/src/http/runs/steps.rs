@@ -1,7 +1,7 @@
 //! The steps of a run in API responses: how they ended, and what is running.
 
 use engine::run::{
-    Active, AttemptRecord, Doing, Item, Run, RunError, StepState, StepStatus, Watch,
+    Activity, ActivityStatus, AttemptRecord, Item, Run, RunError, StepState, StepStatus, Watch,
 };
 use jiff::Timestamp;
 use language::definition::{Definition, Step};
@@ -134,11 +134,11 @@ fn one(run: &Run, step: &Step, place: u32, records: Vec<StepView>) -> StepObject
         let active = active(record.item);
         shown.push(PartObject::new(run, active, Some(record.clone()), None).item(record.item));
     }
-    let is_new = |active: &&Active| {
+    let is_new = |active: &&Activity| {
         let index = active.item.index();
         active.step == place && active.item.is_nth() && !shown.iter().any(|p| p.index == index)
     };
-    let new: Vec<&Active> = run.position.active.iter().filter(is_new).collect();
+    let new: Vec<&Activity> = run.position.active.iter().filter(is_new).collect();
     for active in new {
         shown.push(PartObject::new(run, Some(active), None, None).item(active.item));
     }
@@ -197,7 +197,7 @@ impl PartObject {
 
     fn new(
         run: &Run,
-        active: Option<&Active>,
+        active: Option<&Activity>,
         record: Option<StepView>,
         watch: Option<&Watch>,
     ) -> PartObject {
@@ -245,7 +245,7 @@ impl PartObject {
     }
 
     /// Sets the status of a part that is running or waiting.
-    fn go_on(&mut self, run: &Run, active: &Active) {
+    fn go_on(&mut self, run: &Run, active: &Activity) {
         self.status = active.doing.status().name();
         self.attempts = active.attempt;
         self.reason = Some(why(run, active)).filter(|why| !why.is_empty());
@@ -256,37 +256,37 @@ impl PartObject {
     }
 }
 
-fn why(run: &Run, active: &Active) -> String {
+fn why(run: &Run, active: &Activity) -> String {
     if let Some(ending) = run.position.ending.as_ref().filter(|ending| ending.until.is_some()) {
         let why = ending.error.as_ref().map_or("the run ends", |error| error.message.as_str());
         return format!("told to end: {why}");
     }
     match &active.doing {
-        Doing::Ready if run.lacks_place => "it waits for a free place".to_owned(),
-        Doing::Ready => "it waits for other steps of the run to end".to_owned(),
-        Doing::Performed { owner, .. } => format!("node {owner} performs it"),
-        Doing::Queued { queue } => format!("it waits for a worker of queue {queue}"),
-        Doing::Claimed { worker, lease_until, .. } => {
+        ActivityStatus::Ready if run.lacks_place => "it waits for a free place".to_owned(),
+        ActivityStatus::Ready => "it waits for other steps of the run to end".to_owned(),
+        ActivityStatus::Performed { owner, .. } => format!("node {owner} performs it"),
+        ActivityStatus::Queued { queue } => format!("it waits for a worker of queue {queue}"),
+        ActivityStatus::Claimed { worker, lease_until, .. } => {
             format!(
                 "worker {worker} performs it, and is heard of until {lease_until} at the latest"
             )
         }
-        Doing::Retrying { at } => format!("it is tried again at {at}"),
-        Doing::Timer { until, .. } => format!("it waits until {until}"),
-        Doing::Asked { assignees, .. } if assignees.is_empty() => {
+        ActivityStatus::Retrying { at } => format!("it is tried again at {at}"),
+        ActivityStatus::Timer { until, .. } => format!("it waits until {until}"),
+        ActivityStatus::Asked { assignees, .. } if assignees.is_empty() => {
             "it waits for somebody to decide".to_owned()
         }
-        Doing::Asked { assignees, .. } => {
+        ActivityStatus::Asked { assignees, .. } => {
             format!("it waits for {} to decide", assignees.join(" or "))
         }
-        Doing::Awaiting { until: None, .. } => "it waits for an event".to_owned(),
-        Doing::Awaiting { .. } => {
+        ActivityStatus::Awaiting { until: None, .. } => "it waits for an event".to_owned(),
+        ActivityStatus::Awaiting { .. } => {
             let until = active.doing.wake_at().map(|at| at.to_string()).unwrap_or_default();
             format!("it waits for an event, until {until}")
         }
-        Doing::Child { .. } => "it waits for the run it has started".to_owned(),
-        Doing::Items { count, ended, .. } => format!("{ended} of {count} items are done"),
-        Doing::Unknown { .. } => {
+        ActivityStatus::Child { .. } => "it waits for the run it has started".to_owned(),
+        ActivityStatus::Items { count, ended, .. } => format!("{ended} of {count} items are done"),
+        ActivityStatus::Unknown { .. } => {
             let error = run.error.as_ref().map(|error| error.message.clone());
             error.unwrap_or_else(|| "what became of its attempt is not known".to_owned())
         }

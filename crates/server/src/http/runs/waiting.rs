@@ -1,6 +1,6 @@
 //! Explains in sentences what a run waits for now, its deadlines, and what they have triggered.
 
-use engine::run::{Active, Doing, Item, Run, RunStatus, Watch, action_of};
+use engine::run::{Activity, ActivityStatus, Item, Run, RunStatus, Watch, action_of};
 use jiff::Timestamp;
 use language::definition::Action;
 use store::AlertView;
@@ -56,34 +56,34 @@ async fn pending(app: &App, whole: &WholeRun) -> Result<String, Problem> {
 async fn waits_for(
     app: &App,
     whole: &WholeRun,
-    active: &Active,
+    active: &Activity,
 ) -> Result<Option<String>, Problem> {
     let step = part_name(whole, active);
     Ok(Some(match &active.doing {
-        Doing::Ready => format!("{step} waits for a free place on a node."),
-        Doing::Performed { since, owner, .. } => {
+        ActivityStatus::Ready => format!("{step} waits for a free place on a node."),
+        ActivityStatus::Performed { since, owner, .. } => {
             format!("{step} runs on node {owner} since {since}.")
         }
-        Doing::Queued { queue } => format!("{step} waits for a worker of queue {queue}."),
-        Doing::Claimed { since, worker, .. } => {
+        ActivityStatus::Queued { queue } => format!("{step} waits for a worker of queue {queue}."),
+        ActivityStatus::Claimed { since, worker, .. } => {
             format!("{step} is performed by worker {worker} since {since}.")
         }
-        Doing::Retrying { at } => {
+        ActivityStatus::Retrying { at } => {
             format!("{step} failed at attempt {} and is tried again at {at}.", active.attempt)
         }
-        Doing::Timer { until, .. } => format!("{step} waits until {until}."),
-        Doing::Asked { since, assignees } => {
+        ActivityStatus::Timer { until, .. } => format!("{step} waits until {until}."),
+        ActivityStatus::Asked { since, assignees } => {
             let who = match assignees.is_empty() {
                 true => "anyone who may approve".to_owned(),
                 false => assignees.join(" or "),
             };
             format!("{step} waits for a decision by {who} since {since}.")
         }
-        Doing::Child { since, run, .. } => {
+        ActivityStatus::Child { since, run, .. } => {
             let child = child_of(app, &whole.view.run, *run).await?;
             format!("{step} waits for {child} since {since}.")
         }
-        Doing::Awaiting { since, until } => {
+        ActivityStatus::Awaiting { since, until } => {
             let until = until.and_then(|until| Timestamp::from_millisecond(until).ok());
             let until = until.map_or_else(String::new, |until| format!(", until {until}"));
             let topic = match action_of(&whole.definition, active.part()) {
@@ -92,10 +92,10 @@ async fn waits_for(
             };
             format!("{step} waits for an event {topic} since {since}{until}.")
         }
-        Doing::Items { count, ended, .. } => {
+        ActivityStatus::Items { count, ended, .. } => {
             format!("{step} has worked on {ended} of {count} items.")
         }
-        Doing::Unknown { since } => format!(
+        ActivityStatus::Unknown { since } => format!(
             "{step} began at {since}, and nobody knows what became of it: `punctual run resolve` says so."
         ),
     }))
@@ -124,7 +124,7 @@ fn step_name(whole: &WholeRun, step: u32) -> String {
     format!("{what} {id}")
 }
 
-fn part_name(whole: &WholeRun, active: &Active) -> String {
+fn part_name(whole: &WholeRun, active: &Activity) -> String {
     let step = step_name(whole, active.step);
     match active.item {
         Item::Undoing => format!("What undoes {}", step.to_lowercase()),

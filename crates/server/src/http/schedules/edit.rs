@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use axum::extract::State;
-use engine::schedule::{Input, Override, Schedule, Situation, decide};
+use engine::schedule::{DecideContext, Input, Override, Schedule, decide};
 use engine::turn::{Command, Refused};
 use engine::{Moment, RunKey};
 use jiff::Timestamp;
@@ -193,14 +193,14 @@ pub(crate) fn decided(
     now: Timestamp,
 ) -> Result<Schedule, Problem> {
     let mut after = before.clone();
-    let mut situation = Situation {
+    let mut context = DecideContext {
         plan,
         overrides,
         hold: None,
         moment: Moment::new(now, now),
         new_key: &mut || RunKey(0),
     };
-    decide(&mut after, input, &mut situation)
+    decide(&mut after, input, &mut context)
         .map_err(|refusal| Problem::from(Refused::Schedule(refusal)))?;
     Ok(after)
 }

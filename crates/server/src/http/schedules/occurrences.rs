@@ -4,7 +4,7 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::response::Response;
 use calendar::Zone;
-use engine::explain::{self, Facts};
+use engine::explain::{self, ScheduleFacts};
 use engine::ledger::Outcome;
 use engine::schedule::OverrideAction;
 use engine::turn::Command;
@@ -184,7 +184,7 @@ pub(crate) async fn sentences(
         .into_iter()
         .map(|LedgerRow { entry, run }| explain::Row { entry, run })
         .collect();
-    let facts = Facts {
+    let facts = ScheduleFacts {
         schedule: &found.schedule,
         workflow: &found.workflow_name,
         workflow_is_paused: workflow.is_some_and(|view| view.workflow.paused),

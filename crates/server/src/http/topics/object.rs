@@ -1,6 +1,6 @@
 //! Topics and events in API responses.
 
-use engine::topics::{Event, Fate, Message};
+use engine::topics::{Event, EventStatus, Message};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -90,7 +90,7 @@ impl From<EventView> for EventObject {
     fn from(EventView { event, run }: EventView) -> EventObject {
         let Event { message, fate, created_at } = event;
         let Message { message_id, title, payload, causes } = message;
-        let Fate { state, attempt, reason, updated_at, .. } = fate;
+        let EventStatus { state, attempt, reason, updated_at, .. } = fate;
         EventObject {
             message_id,
             title,

@@ -1,6 +1,6 @@
 //! What people can do about a run: cancel, retry, resolve and approve.
 
-use engine::run::{Doing, Item, RunStatus};
+use engine::run::{ActivityStatus, Item, RunStatus};
 use maud::{Markup, html};
 use store::ApprovalView;
 
@@ -64,7 +64,8 @@ fn cancel(context: &PageContext, whole: &WholeRun) -> Markup {
 /// The forms to resolve a suspended run.
 pub(super) fn resolutions(context: &PageContext, whole: &WholeRun) -> Markup {
     let run = &whole.view.run;
-    let unknown = run.position.active.iter().filter(|a| matches!(a.doing, Doing::Unknown { .. }));
+    let unknown =
+        run.position.active.iter().filter(|a| matches!(a.doing, ActivityStatus::Unknown { .. }));
     let mut steps: Vec<u32> = unknown.map(|active| active.step).collect();
     steps.dedup();
     html! {
@@ -165,6 +166,8 @@ pub(in crate::pages) fn decision(context: &PageContext, asked: &ApprovalView) ->
 pub(super) fn asks(whole: &WholeRun) -> usize {
     let active = whole.view.run.position.active.iter();
     active
-        .filter(|active| active.item == Item::Whole && matches!(active.doing, Doing::Asked { .. }))
+        .filter(|active| {
+            active.item == Item::Whole && matches!(active.doing, ActivityStatus::Asked { .. })
+        })
         .count()
 }

@@ -1,10 +1,10 @@
-//! Facts about a run: its origin, its times, its alerts and its mutation.
+//! ScheduleFacts about a run: its origin, its times, its alerts and its mutation.
 
 use engine::RunId;
 use engine::handlers::MutationStatus;
 use engine::run::Watch;
 use jiff::Timestamp;
-use language::definition::{DeadlineAction, DeadlineEnd, Stretch, When};
+use language::definition::{DeadlineAction, DeadlineEnd, TimeSpan, When};
 use maud::{Markup, html};
 use store::{AlertView, MutationView, RunView};
 
@@ -152,11 +152,11 @@ pub(super) fn action_words(action: &DeadlineAction) -> String {
     }
 }
 
-fn stretch_words(stretch: Stretch) -> String {
+fn stretch_words(stretch: TimeSpan) -> String {
     match stretch {
-        Stretch::Elapsed(time) => took(time),
-        Stretch::Working(time) => format!("{} of working time", took(time)),
-        Stretch::WorkingDays(days) => format!("{days} working days"),
+        TimeSpan::Elapsed(time) => took(time),
+        TimeSpan::Working(time) => format!("{} of working time", took(time)),
+        TimeSpan::WorkingDays(days) => format!("{days} working days"),
     }
 }
 

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use jiff::SignedDuration;
 use language::schedule::read_written;
 use serde_json::Value;
-use server::upkeep::Retention;
+use server::maintenance::Retention;
 use server::{Clock as _, OffsetClock, SystemClock};
 
 use crate::ground::Ground;

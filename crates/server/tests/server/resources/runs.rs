@@ -1,7 +1,7 @@
 //! Runs: lists, states, cancel, retry, resolve.
 
 use engine::Moment;
-use engine::turn::{Answer, Command, NewRun, Places};
+use engine::turn::{Answer, Capacity, Command, NewRun};
 use jiff::SignedDuration;
 use language::definition::ReadContext;
 use serde_json::{Value, json};
@@ -212,14 +212,14 @@ async fn abandoned(ground: &Ground) -> String {
     let Answer::Run(run) = store.command(command(start)).await.unwrap().answer else {
         panic!("not started");
     };
-    let places = Places::new(10);
+    let capacity = Capacity::new(10);
     let turn = TurnRequest {
         moment,
         node,
         reports: vec![],
         limit: 10,
         begin: None,
-        places,
+        capacity,
         performed: None,
         traced: false,
     };

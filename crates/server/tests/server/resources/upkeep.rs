@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use engine::Moment;
-use engine::turn::{Answer, Command, Effect, NewSchedule, Places};
+use engine::turn::{Answer, Capacity, Command, Effect, NewSchedule};
 use engine::{NodeId, ScheduleId};
 use jiff::{SignedDuration, Timestamp};
 use language::definition::ReadContext;
 use language::schedule::read_written;
-use server::upkeep::{NextTimes, Removed, Retention};
+use server::maintenance::{NextTimes, Removed, Retention};
 use server::{Clock, Hub};
 use store::{PostgresClock, Report, RunQuery, Store, TurnRequest};
 
@@ -91,7 +91,7 @@ impl House {
                 reports: std::mem::take(&mut reports),
                 limit: 10_000,
                 begin: None,
-                places: Places::new(10_000),
+                capacity: Capacity::new(10_000),
                 performed: None,
                 traced: false,
             };

@@ -1,7 +1,7 @@
 //! Checks mutations of the outside world: none happens twice, and no unknown outcome is guessed.
 
 use engine::handlers::MutationStatus;
-use engine::run::{Active, Doing, Item, Resolution, RunStatus, StepState};
+use engine::run::{Activity, ActivityStatus, Item, Resolution, RunStatus, StepState};
 use engine::turn::Command;
 
 use super::{Checked, Model, Seen, broken};
@@ -92,8 +92,10 @@ impl Model {
         let noted = self.handling.mutations.get(&row.key).copied();
         let doing = row.position.part(step, Item::Whole).map(|active| &active.doing);
         let expected = match (doing, row.position.states.of(step)) {
-            (Some(Doing::Performed { .. } | Doing::Claimed { .. }), _) => MutationStatus::InFlight,
-            (Some(Doing::Unknown { .. }), _) => MutationStatus::Unknown,
+            (Some(ActivityStatus::Performed { .. } | ActivityStatus::Claimed { .. }), _) => {
+                MutationStatus::InFlight
+            }
+            (Some(ActivityStatus::Unknown { .. }), _) => MutationStatus::Unknown,
             (None, StepState::Completed) if row.retry_of.is_none() => MutationStatus::Applied,
             (None, StepState::Failed) => MutationStatus::Failed,
             _ => return Ok(()),
@@ -109,7 +111,7 @@ impl Model {
 
     /// Checks that the run and its workflow wait while a mutation's outcome is unknown.
     fn check_suspended(&self, row: &RunRow) -> Checked {
-        let is_unknown = |active: &Active| matches!(active.doing, Doing::Unknown { .. });
+        let is_unknown = |active: &Activity| matches!(active.doing, ActivityStatus::Unknown { .. });
         let is_unknown = row.position.active.iter().any(is_unknown);
         let looks = row.position.active.iter().any(|active| active.item < Item::Whole);
         if is_unknown && row.status != RunStatus::Suspended && !looks {

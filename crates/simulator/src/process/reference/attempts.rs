@@ -1,6 +1,6 @@
 //! Checks attempts: how many, when they are retried, how many at a time; timers and items.
 
-use engine::run::{Active, AttemptEnd, Doing, Item, StepState, StepStatus};
+use engine::run::{Activity, ActivityStatus, AttemptEnd, Item, StepState, StepStatus};
 use engine::turn::Command;
 use jiff::{SignedDuration, Timestamp};
 use language::definition::{Action, ForEach, StepRetry, Timer};
@@ -22,8 +22,8 @@ impl Seen<'_> {
             self.check_active(active)?;
         }
         self.check_history()?;
-        let is_performed = |active: &&Active| {
-            active.doing.is_performed() || matches!(active.doing, Doing::Queued { .. })
+        let is_performed = |active: &&Activity| {
+            active.doing.is_performed() || matches!(active.doing, ActivityStatus::Queued { .. })
         };
         let performed = position.active.iter().filter(is_performed).count();
         let limit = self.is.definition.max_concurrent_steps;
@@ -61,7 +61,9 @@ impl Seen<'_> {
         };
         let before = self.before.filter(|before| !before.is_ending());
         let Some(((token, end), before)) = said.zip(before) else { return Ok(()) };
-        let Some(part) = before.position.with_token(token).map(Active::part) else { return Ok(()) };
+        let Some(part) = before.position.with_token(token).map(Activity::part) else {
+            return Ok(());
+        };
         let row = self.is.row(part.step, part.item);
         let fits = match end {
             AttemptEnd::Succeeded { output } => row.is_some_and(|row| {
@@ -94,13 +96,13 @@ impl Seen<'_> {
         if known - self.now <= OVERLAP { known.max(self.now) } else { self.now }
     }
 
-    fn check_active(&self, active: &Active) -> Checked {
+    fn check_active(&self, active: &Activity) -> Checked {
         let is_old = self.was_active(active.part()).is_some_and(|was| was.doing == active.doing);
         if is_old {
             return Ok(());
         }
         match &active.doing {
-            Doing::Retrying { at } => {
+            ActivityStatus::Retrying { at } => {
                 let retry = self.retry(active.step, active.item);
                 let wait = backoff(&retry, active.attempt);
                 let expected = self.now + wait;
@@ -119,7 +121,7 @@ impl Seen<'_> {
                     false => self.broken("history", active.step, "tried again, not remembered"),
                 }
             }
-            Doing::Timer { since, until } => match self.until(active.step, *since) {
+            ActivityStatus::Timer { since, until } => match self.until(active.step, *since) {
                 Some(expected) if expected == *until => Ok(()),
                 expected => {
                     let message = format!("waits until {until}, expected {expected:?}");
@@ -212,7 +214,7 @@ impl Seen<'_> {
         let active = self.after.position.active.iter();
         let going_on = active.filter(|active| active.step == step && active.item.is_nth()).count();
         if let Some(whole) = self.after.position.part(step, Item::Whole)
-            && let Doing::Items { count, begun, ended, .. } = whole.doing
+            && let ActivityStatus::Items { count, begun, ended, .. } = whole.doing
         {
             let most = each.max_parallel.unwrap_or(u32::MAX);
             let may = count.min(ended.saturating_add(most));

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use engine::run::{Item, StepState};
 use jiff::Timestamp;
 use language::Rules;
-use language::definition::{Deadline, Definition, From, Limit, Stretch, When};
+use language::definition::{Deadline, Definition, From, Limit, TimeSpan, When};
 
 use super::{Seen, Story};
 use crate::clock::instant;
@@ -38,7 +38,7 @@ pub(super) fn after(
     definition: &Definition,
     calendar: Option<&str>,
     from: Timestamp,
-    stretch: Stretch,
+    stretch: TimeSpan,
     sign: i32,
 ) -> Option<Timestamp> {
     let zone = definition.timezone.as_deref().unwrap_or("UTC");
@@ -47,9 +47,9 @@ pub(super) fn after(
         rules.find_calendar(id, zone, &definition.calendars)
     };
     match stretch {
-        Stretch::Elapsed(time) => from.checked_add(time * sign).ok(),
-        Stretch::Working(time) => calendar()?.add_time(from, time * sign),
-        Stretch::WorkingDays(days) => calendar()?.add_days(from, days * f64::from(sign)),
+        TimeSpan::Elapsed(time) => from.checked_add(time * sign).ok(),
+        TimeSpan::Working(time) => calendar()?.add_time(from, time * sign),
+        TimeSpan::WorkingDays(days) => calendar()?.add_days(from, days * f64::from(sign)),
     }
 }
 
@@ -64,10 +64,10 @@ impl Seen<'_> {
         let share = |percent: f64| {
             let of = |time: jiff::SignedDuration| time.mul_f64(percent / 100.0);
             match within {
-                Stretch::Elapsed(time) => away(from, Stretch::Elapsed(of(time)), 1),
-                Stretch::Working(time) => away(from, Stretch::Working(of(time)), 1),
-                Stretch::WorkingDays(days) => {
-                    away(from, Stretch::WorkingDays(days * percent / 100.0), 1)
+                TimeSpan::Elapsed(time) => away(from, TimeSpan::Elapsed(of(time)), 1),
+                TimeSpan::Working(time) => away(from, TimeSpan::Working(of(time)), 1),
+                TimeSpan::WorkingDays(days) => {
+                    away(from, TimeSpan::WorkingDays(days * percent / 100.0), 1)
                 }
             }
         };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::run::{Doing, Item, StepState};
+use engine::run::{ActivityStatus, Item, StepState};
 
 use crate::model::{Checked, broken};
 use crate::process::Detail;
@@ -10,7 +10,7 @@ use crate::watch::RunRow;
 
 fn children(run: &RunRow) -> impl Iterator<Item = (i64, u32)> {
     run.position.active.iter().filter_map(|active| match active.doing {
-        Doing::Child { token, run, .. } => Some((run.0, token)),
+        ActivityStatus::Child { token, run, .. } => Some((run.0, token)),
         _ => None,
     })
 }

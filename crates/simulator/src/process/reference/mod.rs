@@ -11,7 +11,7 @@ mod plan;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
-use engine::run::{Active, Claimant, Doing, Item, Part, StepState, StepStatus};
+use engine::run::{Activity, ActivityStatus, Claimant, Item, Part, StepState, StepStatus};
 use engine::turn::Command;
 use language::Rules;
 
@@ -142,7 +142,7 @@ impl Seen<'_> {
         self.after.position.jumps > before
     }
 
-    fn was_active(&self, part: Part) -> Option<&Active> {
+    fn was_active(&self, part: Part) -> Option<&Activity> {
         self.before?.position.part(part.step, part.item)
     }
 
@@ -150,7 +150,7 @@ impl Seen<'_> {
     fn check_claimant(&self, token: u32, said_by: &Claimant) -> Checked {
         let active = self.before.and_then(|before| before.position.with_token(token));
         match active.map(|active| &active.doing) {
-            Some(Doing::Claimed { claimant, .. }) if **claimant != *said_by => {
+            Some(ActivityStatus::Claimed { claimant, .. }) if **claimant != *said_by => {
                 let message = format!(
                     "run {}: attempt {token} of {claimant:?}, by {said_by:?}",
                     self.after.key
@@ -204,7 +204,7 @@ impl Seen<'_> {
         let Some(step) = step else { return Ok(()) };
         let asked = self.was_active(Part { step, item: Item::Whole }).map(|active| &active.doing);
         match asked {
-            Some(Doing::Asked { assignees, .. })
+            Some(ActivityStatus::Asked { assignees, .. })
                 if assignees.is_empty() || assignees.iter().any(|who| who == by) =>
             {
                 Ok(())
@@ -241,13 +241,13 @@ impl Seen<'_> {
         }
         let mut queued: Vec<(u32, i32)> = active
             .iter()
-            .filter(|active| matches!(active.doing, Doing::Queued { .. }))
+            .filter(|active| matches!(active.doing, ActivityStatus::Queued { .. }))
             .map(|active| (active.step, active.item.number()))
             .collect();
         queued.sort_unstable();
         let mut asked: Vec<u32> = active
             .iter()
-            .filter(|active| matches!(active.doing, Doing::Asked { .. }))
+            .filter(|active| matches!(active.doing, ActivityStatus::Asked { .. }))
             .map(|active| active.step)
             .collect();
         asked.sort_unstable();

@@ -251,17 +251,21 @@ impl Go<'_> {
         self.queries.push(Query::new(KEEP_PLACE, params));
     }
 
-    fn expire_runs(&mut self, places: &[Row]) -> Result<usize, Failure> {
-        let of_schedules = self.of_schedules(place(places, "expired_own")?)?;
+    fn expire_runs(&mut self, capacity: &[Row]) -> Result<usize, Failure> {
+        let of_schedules = self.of_schedules(place(capacity, "expired_own")?)?;
         self.keep_place("expired_own", &of_schedules);
         let mut expired = of_schedules.expired;
         let mut walked = self.of_workflows(
-            place(places, "expired_workflow")?,
-            place(places, "expired_workflow_run")?,
+            place(capacity, "expired_workflow")?,
+            place(capacity, "expired_workflow_run")?,
             self.limit - expired.len(),
         )?;
         expired.append(&mut walked.expired);
-        self.others(place(places, "expired_run")?, place(places, "expired_again")?, &mut expired)?;
+        self.others(
+            place(capacity, "expired_run")?,
+            place(capacity, "expired_again")?,
+            &mut expired,
+        )?;
         expired.sort_unstable();
         let expired = not_needed(self.tx, expired)?;
         let count = expired.len();

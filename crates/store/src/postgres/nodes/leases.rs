@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use engine::run::Position;
+use engine::run::RunState;
 use engine::turn::Effect;
 use engine::{Moment, NodeId, RunKey};
 use jiff::{SignedDuration, Timestamp};
@@ -45,7 +45,7 @@ fn until(now: Timestamp, lease: SignedDuration) -> i64 {
 fn going_on(runs: &[Row], node: NodeId) -> Result<HashSet<(RunKey, u32)>, Failure> {
     let mut going_on = HashSet::with_capacity(runs.len());
     for row in runs {
-        let position: Position = decode::json(row, 1)?;
+        let position: RunState = decode::json(row, 1)?;
         if position.is_stopping() {
             continue;
         }

@@ -2,7 +2,7 @@
 
 use engine::handlers::{Cause, Handler, Mutation, MutationStatus};
 use engine::run::Ending;
-use engine::topics::{Counts, Event, EventState, Fate, Message, Subscriber, Topic};
+use engine::topics::{Counts, Event, EventState, EventStatus, Message, Subscriber, Topic};
 use engine::{EventKey, HandlerId, RunKey, TopicId, WorkflowId};
 use language::definition::HandlerKind;
 use serde_json::value::RawValue;
@@ -53,8 +53,8 @@ pub(crate) fn topic(row: &Row) -> Read<Topic> {
 /// How many columns a fate has.
 pub(crate) const FATE_COLUMNS: usize = 8;
 
-pub(crate) fn fate(row: &Row) -> Read<Fate> {
-    Ok(Fate {
+pub(crate) fn fate(row: &Row) -> Read<EventStatus> {
+    Ok(EventStatus {
         key: EventKey(get(row, 0)?),
         topic: TopicId(get(row, 1)?),
         state: coded(row, 2, &EventState::ALL)?,

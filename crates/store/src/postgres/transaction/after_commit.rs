@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use engine::run::Active;
+use engine::run::Activity;
 use engine::turn::{ById, Effect, HandlerWrite, Recovered, RunWrite, ScheduleWrite, Writes};
 use engine::{NodeId, RunKey, ScheduleId};
 use jiff::Timestamp;
@@ -31,7 +31,7 @@ pub(crate) fn calls(writes: &Writes, effects: &[Effect], node: NodeId) -> HashSe
     let is_others = |effect: &Effect| match effect {
         Effect::Cancel { run, token } => {
             let attempt = position(*run).and_then(|position| position.with_token(*token));
-            attempt.and_then(Active::owner) != Some(node)
+            attempt.and_then(Activity::owner) != Some(node)
         }
         Effect::Perform(_) | Effect::Claimed { .. } => false,
     };

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use engine::RunId;
-use engine::run::{Position, Run, RunStatus, StepRecord, StepStatus, TriggeredBy};
+use engine::run::{Run, RunState, RunStatus, StepRecord, StepStatus, TriggeredBy};
 use engine::turn::{RunWrite, Writes};
 use tokio_postgres::types::Type;
 
@@ -232,7 +232,7 @@ fn put_position(run: &Run, row: &mut BulkInsert) -> Result<(), Failure> {
 }
 
 /// The nodes that perform attempts of the run.
-fn owners(position: &Position) -> Option<Numbers> {
+fn owners(position: &RunState) -> Option<Numbers> {
     let owners = position.owners();
     (!owners.is_empty()).then(|| Numbers(owners.iter().map(|node| node.0).collect()))
 }

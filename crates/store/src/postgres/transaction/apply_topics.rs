@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use engine::handlers::{Cause, Handler, Mutation, MutationStatus};
 use engine::run::Ending;
-use engine::topics::{Event, EventState, Fate, Message, Topic};
+use engine::topics::{Event, EventState, EventStatus, Message, Topic};
 use engine::turn::{EventWrite, HandlerWrite, TopicWrite, WaitWrite, Writes};
 use language::definition::HandlerKind;
 
@@ -61,7 +61,7 @@ fn put_topics(writes: &Writes, all: &mut Vec<Query>) {
 struct Written<'a> {
     new: Option<&'a Event>,
     message: Option<&'a Message>,
-    fate: Option<&'a Fate>,
+    fate: Option<&'a EventStatus>,
 }
 
 /// The writes by event. If a turn writes an event more than once, the last version counts.
@@ -127,7 +127,7 @@ fn events(writes: &Writes, all: &mut Vec<Query>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn insert(new: &[(&Event, &Fate)], all: &mut Vec<Query>) {
+fn insert(new: &[(&Event, &EventStatus)], all: &mut Vec<Query>) {
     if new.is_empty() {
         return;
     }
@@ -162,7 +162,7 @@ fn say(sql: &'static str, said: &[(i64, &Message)], all: &mut Vec<Query>) -> Res
     Ok(())
 }
 
-fn move_events(moved: &[&Fate], all: &mut Vec<Query>) {
+fn move_events(moved: &[&EventStatus], all: &mut Vec<Query>) {
     if moved.is_empty() {
         return;
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::turn::{Answer, Command, Places, Turn, Wakeup, Writes};
+use engine::turn::{Answer, Capacity, Command, Turn, Wakeup, Writes};
 use engine::{Moment, NodeId, ScheduleId};
 use jiff::{SignedDuration, Timestamp};
 use language::Rules;
@@ -121,11 +121,11 @@ fn take_turn(
     needs: &mut LockNeeds,
 ) -> Result<Turned, Failure> {
     let Opened { moment, rules } = open(tx, shared, request.node, request.moment)?;
-    let mut reader = PgTransactionReader::new(tx, shared, needs, request.places.free);
+    let mut reader = PgTransactionReader::new(tx, shared, needs, request.capacity.free_slots);
     let due = prefetch(&mut reader, request, moment.now)?;
     let outdated = std::mem::take(&mut reader.loaded.outdated);
     let set_aside = shared.passed_over();
-    let turn = Turn::new(&mut reader, &rules, moment, request.node, request.places);
+    let turn = Turn::new(&mut reader, &rules, moment, request.node, request.capacity);
     let setup = shared.setup.get();
     let mut turn = turn.traced(request.traced).without(&set_aside).telling(&setup);
     turn.expect(due.len() + request.reports.len());
@@ -152,14 +152,15 @@ fn take_turn(
         if let Some(key) = request.begin {
             turn.begin_or_go_on(key)?;
         }
-        turn.fill_places()
+        turn.fill_slots()
     });
     decided.map_err(|failure| failure.about(turn.deciding()))?;
     let turned = turn.finish();
     check_book(&mut reader, &turned.writes)?;
     let passed_over = reader.loaded.passed_over;
     let mut calls = calls(&turned.writes, &turned.effects, request.node);
-    if turned.places.look && turned.places.free == 0 && shared.may_call_look(moment.now) {
+    if turned.capacity.rescan && turned.capacity.free_slots == 0 && shared.may_call_look(moment.now)
+    {
         calls.insert(Call::Look);
     }
     let besides = up_to_date(&outdated).into_iter().collect();
@@ -202,7 +203,7 @@ fn take_turn(
         refused,
         recovered,
         next_wakeup,
-        places: Places { look: turned.places.look || passed_over, ..turned.places },
+        capacity: Capacity { rescan: turned.capacity.rescan || passed_over, ..turned.capacity },
     })
 }
 
@@ -229,10 +230,11 @@ fn prefetch(
         queries.push(Query::new(gone, vec![param(ms(now)), param(request.node.0)]));
         queries.push(topic_load::ask_due_handlers(ms(now), limit, reader.shared.horizon.low()));
     }
-    let may_begin = request.places.free > 0 && (request.places.look || !request.reports.is_empty());
+    let may_begin =
+        request.capacity.free_slots > 0 && (request.capacity.rescan || !request.reports.is_empty());
     let pending_at = may_begin.then_some(queries.len());
     if may_begin {
-        queries.push(load::ask_limited_with_pending(request.places.served, PENDING));
+        queries.push(load::ask_limited_with_pending(request.capacity.last_served, PENDING));
     }
     // The block of keys is taken after the locks, so that the runs of a schedule have keys in the
     // order of their occurrences.
@@ -353,8 +355,8 @@ fn carry_out(
     let mut reader = PgTransactionReader::new(tx, shared, needs, 0).passing_over_nothing();
     expect(&mut reader, &command)?;
     // Runs that a command creates begin in the driver's next turn, which knows the node's capacity.
-    let places = Places { look: false, ..Places::new(0) };
-    let turn = Turn::new(&mut reader, &rules, moment, request.node, places);
+    let capacity = Capacity { rescan: false, ..Capacity::new(0) };
+    let turn = Turn::new(&mut reader, &rules, moment, request.node, capacity);
     let setup = shared.setup.get();
     let mut turn = turn.traced(request.traced).telling(&setup);
     let answer = turn.command(command)?.map_err(Failure::Refused)?;
@@ -389,7 +391,7 @@ fn carry_out(
         notices: turned.notices,
         spans: turned.spans,
         next_wakeup,
-        look: turned.places.look,
+        look: turned.capacity.rescan,
     })
 }
 

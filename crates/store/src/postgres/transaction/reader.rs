@@ -14,8 +14,8 @@ use engine::handlers::Handler;
 use engine::incidents::Incident;
 use engine::run::{Item, Part, Run, StepRecord};
 use engine::schedule::{Override, Schedule};
-use engine::topics::{Event, Fate, Subscriber, Topic};
-use engine::turn::{Book, ById, Wakeup, Workflow};
+use engine::topics::{Event, EventStatus, Subscriber, Topic};
+use engine::turn::{ById, TransactionReader, Wakeup, Workflow};
 use engine::{
     EventKey, HandlerId, IncidentKey, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId,
 };
@@ -127,7 +127,7 @@ pub(crate) struct PgTransactionReader<'a> {
     pub(crate) needs: &'a mut LockNeeds,
     pub(crate) loaded: Loaded,
     /// How many pending runs are worth loading: the node's free capacity.
-    pub(crate) places: usize,
+    pub(crate) capacity: usize,
     run_keys: std::ops::Range<i64>,
     stamp: i64,
     schedule_ids: Vec<i64>,
@@ -144,7 +144,7 @@ impl<'a> PgTransactionReader<'a> {
         tx: &'a mut TxConnection,
         shared: &'a Shared,
         needs: &'a mut LockNeeds,
-        places: usize,
+        capacity: usize,
     ) -> PgTransactionReader<'a> {
         let set_aside = shared.passed_over();
         let mut topics = LoadedTopics::default();
@@ -154,7 +154,7 @@ impl<'a> PgTransactionReader<'a> {
             shared,
             needs,
             loaded: Loaded { topics, set_aside, ..Loaded::default() },
-            places,
+            capacity,
             run_keys: 0..0,
             stamp: 0,
             schedule_ids: Vec::new(),
@@ -235,7 +235,7 @@ const STEP: &str =
 const STEPS: &str =
     concat!("SELECT ", of_step!(), " FROM steps WHERE run = $1 ORDER BY step, item");
 
-impl Book for PgTransactionReader<'_> {
+impl TransactionReader for PgTransactionReader<'_> {
     type Error = Failure;
 
     fn schedule(&mut self, id: ScheduleId) -> Result<Option<Box<Schedule>>, Failure> {
@@ -345,7 +345,7 @@ impl Book for PgTransactionReader<'_> {
             .filter(|id| !self.loaded.pending.contains_key(&WorkflowId(*id)))
             .collect();
         if !unknown.is_empty() {
-            let each = (self.places / unknown.len()).clamp(1, 1_000);
+            let each = (self.capacity / unknown.len()).clamp(1, 1_000);
             load::pending(self.tx, &mut self.loaded, unknown, i64::MIN, each)?;
         }
         let oldest = |id: i64| {
@@ -370,7 +370,7 @@ impl Book for PgTransactionReader<'_> {
         if keys.len() >= limit || !more {
             return Ok(keys);
         }
-        let each = limit.max(self.places.min(100));
+        let each = limit.max(self.capacity.min(100));
         load::pending(self.tx, &mut self.loaded, vec![workflow.0], after.0, each)?;
         Ok(found(&self.loaded).0)
     }
@@ -484,11 +484,15 @@ impl Book for PgTransactionReader<'_> {
         self.find_topic(workflow, name)
     }
 
-    fn fates(&mut self, topic: TopicId, ids: &[String]) -> Result<Vec<Option<Fate>>, Failure> {
+    fn fates(
+        &mut self,
+        topic: TopicId,
+        ids: &[String],
+    ) -> Result<Vec<Option<EventStatus>>, Failure> {
         self.fates_of(topic, ids)
     }
 
-    fn reserved_by(&mut self, run: RunKey) -> Result<Vec<Fate>, Failure> {
+    fn reserved_by(&mut self, run: RunKey) -> Result<Vec<EventStatus>, Failure> {
         self.reserved_events(run)
     }
 

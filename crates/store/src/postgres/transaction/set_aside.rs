@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use engine::run::Position;
+use engine::run::RunState;
 use engine::turn::{Command, Wakeup};
 use engine::{RunId, ScheduleId};
 use jiff::Timestamp;
@@ -194,7 +194,7 @@ fn make_readable(tx: &mut TxConnection, id: &RunId) -> Result<(), Failure> {
     let key: i64 = get(row, 0)?;
     let mut queries: Vec<Query> =
         BEFORE_ITS_BEGIN.iter().map(|sql| Query::new(sql, vec![param(key)])).collect();
-    queries.push(Query::new(EMPTY_RUN, vec![param(key), param(json(&Position::default())?)]));
+    queries.push(Query::new(EMPTY_RUN, vec![param(key), param(json(&RunState::default())?)]));
     tx.ask(queries)?;
     if tx.one(RUN, vec![param(key)])?.first().is_some_and(|row| decode::run(row).is_err()) {
         tx.one(BARE_RUN, vec![param(key)])?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use engine::handlers::Handler;
 use engine::run::Part;
-use engine::topics::{Fate, Subscriber, Topic};
+use engine::topics::{EventStatus, Subscriber, Topic};
 use engine::turn::{ById, Wakeup};
 use engine::{HandlerId, RunKey, TopicId, WorkflowId};
 use tokio_postgres::Row;
@@ -90,9 +90,9 @@ pub(crate) struct LoadedTopics {
     /// one more.
     pub(crate) waits: ById<TopicId, Vec<(RunKey, Part)>>,
     /// The events that runs have reserved.
-    pub(crate) reserved: ById<RunKey, Vec<Fate>>,
+    pub(crate) reserved: ById<RunKey, Vec<EventStatus>>,
     /// The fates of the events that a command publishes.
-    pub(crate) fates: Option<(TopicId, HashMap<String, Fate>)>,
+    pub(crate) fates: Option<(TopicId, HashMap<String, EventStatus>)>,
     /// Handlers whose workflows this transaction has locked.
     pub(crate) handlers: ById<HandlerId, Handler>,
     /// All handlers of a workflow, by id.
@@ -259,7 +259,7 @@ pub(crate) fn ask_fates(topic: TopicId, message_ids: &[String]) -> Query {
     Query::new(FATES, vec![param(topic.0), param(storable.collect::<Vec<String>>())])
 }
 
-pub(crate) fn fates(found: &[Row]) -> Result<HashMap<String, Fate>, Failure> {
+pub(crate) fn fates(found: &[Row]) -> Result<HashMap<String, EventStatus>, Failure> {
     let fate = |row: &Row| Ok((get(row, FATE_COLUMNS)?, topic_rows::fate(row)?));
     found.iter().map(fate).collect()
 }

@@ -5,7 +5,7 @@
 
 use engine::handlers::Handler;
 use engine::run::{Part, Run};
-use engine::topics::{Event, Fate, Subscriber, Topic};
+use engine::topics::{Event, EventStatus, Subscriber, Topic};
 use engine::{EventKey, HandlerId, RunKey, TopicId, WorkflowId};
 use jiff::Timestamp;
 use tokio_postgres::Row;
@@ -105,7 +105,7 @@ impl PgTransactionReader<'_> {
         &mut self,
         topic: TopicId,
         message_ids: &[String],
-    ) -> Result<Vec<Option<Fate>>, Failure> {
+    ) -> Result<Vec<Option<EventStatus>>, Failure> {
         if !self.take_topic(topic)? {
             return Ok(vec![None; message_ids.len()]);
         }
@@ -120,14 +120,14 @@ impl PgTransactionReader<'_> {
         Ok(message_ids.iter().map(|id| found.get(id).cloned()).collect())
     }
 
-    pub(crate) fn reserved_events(&mut self, run: RunKey) -> Result<Vec<Fate>, Failure> {
+    pub(crate) fn reserved_events(&mut self, run: RunKey) -> Result<Vec<EventStatus>, Failure> {
         if !self.loaded.topics.reserved.contains_key(&run) {
             topic_load::reserved(self.tx, &mut self.loaded.topics, run)?;
         }
         let found =
             |reader: &Self| reader.loaded.topics.reserved.get(&run).cloned().unwrap_or_default();
         let mut fates = found(self);
-        let is_free = |fate: &Fate| !self.loaded.topics.topics.contains_key(&fate.topic);
+        let is_free = |fate: &EventStatus| !self.loaded.topics.topics.contains_key(&fate.topic);
         let mut unlocked: Vec<TopicId> =
             fates.iter().filter(|fate| is_free(fate)).map(|fate| fate.topic).collect();
         unlocked.sort_unstable();

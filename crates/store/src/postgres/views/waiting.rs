@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use deadpool_postgres::Client;
-use engine::run::Position;
+use engine::run::RunState;
 use engine::{RunId, RunKey, ScheduleId};
 use language::definition::Definition;
 use tokio_postgres::Row;
@@ -57,7 +57,7 @@ pub(crate) async fn approvals(
 fn queries(row: &Row, definition: &Definition) -> Result<ApprovalView, Failure> {
     let schedule = get::<Option<i64>>(row, 2)?.map(ScheduleId);
     let step = small(row, 1)?;
-    let position: Position = decode::json(row, 8)?;
+    let position: RunState = decode::json(row, 8)?;
     let (deadline, overdue) = view::deadline(&position, step);
     Ok(ApprovalView {
         run: decode::run_id(row, schedule, [3, 4, 5])?,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use deadpool_postgres::Client;
 use engine::notices::NAME;
-use engine::run::{Active, Position, RunStatus};
+use engine::run::{Activity, RunState, RunStatus};
 use engine::schedule::Status;
 use engine::turn::Recovered;
 use engine::{NodeId, WorkflowId};
@@ -122,8 +122,8 @@ pub(crate) async fn nodes(client: &Client) -> Result<Vec<NodeView>, Failure> {
     let sql = "SELECT state FROM open_runs WHERE status = 1 AND owners IS NOT NULL";
     let mut attempts: HashMap<NodeId, u64> = HashMap::new();
     for row in &ask(client, sql, &[]).await? {
-        let position: Position = decode::json(row, 0)?;
-        for owner in position.active.iter().filter_map(Active::owner) {
+        let position: RunState = decode::json(row, 0)?;
+        for owner in position.active.iter().filter_map(Activity::owner) {
             *attempts.entry(owner).or_default() += 1;
         }
     }

@@ -271,7 +271,7 @@ fn breaches(
 mod tests {
     use crate::sqlite::{Sqlite, SqliteOptions};
     use crate::{Administration as _, Queries as _, Store as _, TurnRequest};
-    use engine::turn::Places;
+    use engine::turn::Capacity;
     use engine::{Moment, NodeId};
     use futures_util::FutureExt as _;
 
@@ -293,7 +293,7 @@ mod tests {
             reports: Vec::new(),
             limit: 10,
             begin: None,
-            places: Places::new(1),
+            capacity: Capacity::new(1),
             performed: Some(Vec::new()),
             traced: false,
         };

@@ -2,7 +2,7 @@
 
 use engine::handlers::{Cause, Handler, Mutation, MutationStatus};
 use engine::run::Ending;
-use engine::topics::{Counts, Event, EventState, Fate, Message, Topic};
+use engine::topics::{Counts, Event, EventState, EventStatus, Message, Topic};
 use engine::{EventKey, HandlerId, RunKey, TopicId, WorkflowId};
 use language::definition::HandlerKind;
 use rusqlite::Row;
@@ -47,8 +47,8 @@ pub(crate) fn topic(row: &Row<'_>) -> Read<Topic> {
 pub(crate) const FATE: &str = "e.key, e.topic, e.state, e.attempt, e.run, e.reason, e.updated_at, \
      e.hops";
 
-pub(crate) fn fate(row: &Row<'_>) -> Read<Fate> {
-    Ok(Fate {
+pub(crate) fn fate(row: &Row<'_>) -> Read<EventStatus> {
+    Ok(EventStatus {
         key: EventKey(row.get(0)?),
         topic: TopicId(row.get(1)?),
         state: coded(row, 2, &EventState::ALL)?,

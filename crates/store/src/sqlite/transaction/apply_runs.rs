@@ -1,7 +1,7 @@
 //! Writes the runs that a turn decided, with their steps, queue entries, approvals and alerts.
 
 use engine::RunId;
-use engine::run::{Position, Queueing, Run, RunStatus, StepStatus, TriggeredBy};
+use engine::run::{Queueing, Run, RunState, RunStatus, StepStatus, TriggeredBy};
 use engine::turn::{AlertWrite, ApprovalWrite, RunWrite, Writes};
 use rusqlite::{Connection, Statement, params};
 
@@ -92,7 +92,7 @@ fn update_run(statement: &mut Statement<'_>, run: &Run) -> Result<(), Failure> {
 }
 
 /// The nodes that perform attempts of the run, with a comma before and after each.
-pub(crate) fn owners(position: &Position) -> Option<String> {
+pub(crate) fn owners(position: &RunState) -> Option<String> {
     use std::fmt::Write as _;
     let mut text = String::new();
     for owner in position.owners() {

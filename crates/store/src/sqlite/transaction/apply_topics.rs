@@ -3,7 +3,7 @@
 use engine::WorkflowId;
 use engine::handlers::{Cause, Handler, Mutation, MutationStatus};
 use engine::run::Ending;
-use engine::topics::{Event, EventState, Fate, Message, Subscriber, Topic};
+use engine::topics::{Event, EventState, EventStatus, Message, Subscriber, Topic};
 use engine::turn::{EventWrite, HandlerWrite, TopicWrite, WaitWrite, Writes};
 use engine::{EventKey, TopicId};
 use language::definition::HandlerKind;
@@ -139,7 +139,7 @@ impl<'c> Events<'c> {
         Ok(())
     }
 
-    fn move_event(&mut self, fate: &Fate) -> Result<(), Failure> {
+    fn move_event(&mut self, fate: &EventStatus) -> Result<(), Failure> {
         self.move_on.execute(params![
             fate.key.0,
             code(&EventState::ALL, fate.state),

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use engine::turn::{Answer, Command, Places, Recovered, Turn, Wakeup};
+use engine::turn::{Answer, Capacity, Command, Recovered, Turn, Wakeup};
 use engine::{Moment, NodeId};
 use language::Rules;
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -92,10 +92,10 @@ impl Core {
         });
         let outdated = self.outdated_among(woken)?;
         let rules = self.rules();
-        let mut book =
+        let mut reader =
             SqliteTransactionReader::new(&self.connection, &mut self.ids, &mut self.memory);
         let (moment, node) = (request.moment, request.node);
-        let turn = Turn::new(&mut book, &rules, moment, node, request.places);
+        let turn = Turn::new(&mut reader, &rules, moment, node, request.capacity);
         let setup = self.setup.get();
         let mut turn = turn.traced(request.traced).without(&self.set_aside).telling(&setup);
         turn.expect(due.len() + request.reports.len());
@@ -121,11 +121,11 @@ impl Core {
             if let Some(key) = request.begin {
                 turn.begin_or_go_on(key)?;
             }
-            turn.fill_places()
+            turn.fill_slots()
         });
         decided.map_err(|failure| failure.about(turn.deciding()))?;
         let turned = turn.finish();
-        drop(book);
+        drop(reader);
         apply(&self.connection, &turned.writes, moment.now)?;
         self.up_to_date(&outdated)?;
         self.settle_leftovers(&due, node, moment.now)?;
@@ -140,7 +140,7 @@ impl Core {
             refused,
             recovered,
             next_wakeup: self.next_wakeup()?,
-            places: turned.places,
+            capacity: turned.capacity,
         })
     }
 
@@ -157,7 +157,7 @@ impl Core {
         Ok(())
     }
 
-    pub(crate) fn book(&mut self) -> SqliteTransactionReader<'_> {
+    pub(crate) fn reader(&mut self) -> SqliteTransactionReader<'_> {
         SqliteTransactionReader::new(&self.connection, &mut self.ids, &mut self.memory)
     }
 
@@ -197,18 +197,18 @@ impl Core {
         };
         let (command, deleted) = self.without_broken(command)?;
         let rules = self.rules();
-        let mut book =
+        let mut reader =
             SqliteTransactionReader::new(&self.connection, &mut self.ids, &mut self.memory);
         // Runs that a command creates begin in the driver's next turn, which knows the node's
         // capacity.
-        let places = Places { look: false, ..Places::new(0) };
+        let capacity = Capacity { rescan: false, ..Capacity::new(0) };
         let setup = self.setup.get();
-        let turn = Turn::new(&mut book, &rules, moment, node, places);
+        let turn = Turn::new(&mut reader, &rules, moment, node, capacity);
         let mut turn = turn.traced(traced).telling(&setup);
         let answer = turn.command(command)?.map_err(Failure::Refused)?;
         let answer = counting(answer, deleted);
         let turned = turn.finish();
-        drop(book);
+        drop(reader);
         apply(&self.connection, &turned.writes, moment.now)?;
         self.up_to_date(&recomputed)?;
         Ok(Commanded {
@@ -218,7 +218,7 @@ impl Core {
             notices: turned.notices,
             spans: turned.spans,
             next_wakeup: self.next_wakeup()?,
-            look: turned.places.look,
+            look: turned.capacity.rescan,
         })
     }
 

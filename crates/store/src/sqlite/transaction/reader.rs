@@ -7,8 +7,8 @@ use engine::handlers::Handler;
 use engine::incidents::Incident;
 use engine::run::{Item, Part, Run, StepRecord};
 use engine::schedule::{Override, Schedule};
-use engine::topics::{Event, Fate, Subscriber, Topic};
-use engine::turn::{Book, Workflow};
+use engine::topics::{Event, EventStatus, Subscriber, Topic};
+use engine::turn::{TransactionReader, Workflow};
 use engine::{
     EventKey, HandlerId, IncidentKey, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId,
 };
@@ -134,7 +134,7 @@ pub(crate) fn overrides(connection: &Connection, id: ScheduleId) -> Result<Vec<O
     Ok(statement.query_map([id.0], read)?.collect::<Result<_, _>>()?)
 }
 
-impl Book for SqliteTransactionReader<'_> {
+impl TransactionReader for SqliteTransactionReader<'_> {
     type Error = Failure;
 
     fn schedule(&mut self, id: ScheduleId) -> Result<Option<Box<Schedule>>, Failure> {
@@ -353,11 +353,15 @@ impl Book for SqliteTransactionReader<'_> {
         topic_reader::topic_named(self.connection, workflow, name)
     }
 
-    fn fates(&mut self, topic: TopicId, ids: &[String]) -> Result<Vec<Option<Fate>>, Failure> {
+    fn fates(
+        &mut self,
+        topic: TopicId,
+        ids: &[String],
+    ) -> Result<Vec<Option<EventStatus>>, Failure> {
         topic_reader::fates(self.connection, topic, ids)
     }
 
-    fn reserved_by(&mut self, run: RunKey) -> Result<Vec<Fate>, Failure> {
+    fn reserved_by(&mut self, run: RunKey) -> Result<Vec<EventStatus>, Failure> {
         topic_reader::reserved_by(self.connection, run)
     }
 

@@ -4,7 +4,7 @@
 //! Only the one writer changes schedules and runs, and it takes them out of the cache to do so. So
 //! every cached row is as it is stored.
 
-use engine::run::{self, Doing, Run, RunStatus};
+use engine::run::{self, ActivityStatus, Run, RunStatus};
 use engine::schedule::{Active, Schedule};
 use engine::turn::{ById, RunWrite, ScheduleWrite, Writes};
 use engine::{RunKey, ScheduleId};
@@ -70,7 +70,8 @@ fn is_running(schedule: &Schedule) -> bool {
 /// Whether every active part is being performed, and all times are whole milliseconds, as they are
 /// stored.
 fn is_plain(run: &Run) -> bool {
-    let is_performed = |active: &run::Active| matches!(active.doing, Doing::Performed { .. });
+    let is_performed =
+        |active: &run::Activity| matches!(active.doing, ActivityStatus::Performed { .. });
     let position = &run.position;
     let whole = run.timeout.is_none_or(|timeout| timeout.subsec_nanos() % 1_000_000 == 0);
     let size = run.input.get().len() + run.output.as_ref().map_or(0, |output| output.get().len());

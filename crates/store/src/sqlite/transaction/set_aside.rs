@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use engine::run::Position;
+use engine::run::RunState;
 use engine::turn::{Command, Wakeup};
 use engine::{RunId, ScheduleId};
 use jiff::Timestamp;
@@ -145,7 +145,7 @@ impl Core {
         for sql in BEFORE_ITS_BEGIN {
             self.connection.execute(sql, [key.0])?;
         }
-        self.connection.execute(EMPTY_RUN, params![key.0, json(&Position::default())?])?;
+        self.connection.execute(EMPTY_RUN, params![key.0, json(&RunState::default())?])?;
         if !is_readable(&self.connection, what) {
             self.connection.execute(BARE_RUN, [key.0])?;
         }

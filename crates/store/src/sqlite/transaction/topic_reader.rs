@@ -2,7 +2,7 @@
 
 use engine::handlers::Handler;
 use engine::run::Part;
-use engine::topics::{Event, Fate, Subscriber, Topic};
+use engine::topics::{Event, EventStatus, Subscriber, Topic};
 use engine::{EventKey, HandlerId, RunKey, TopicId, WorkflowId};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
@@ -56,7 +56,7 @@ pub(crate) fn fates(
     connection: &Connection,
     topic: TopicId,
     message_ids: &[String],
-) -> Result<Vec<Option<Fate>>, Failure> {
+) -> Result<Vec<Option<EventStatus>>, Failure> {
     let sql = format!(
         "SELECT {} FROM events e INDEXED BY events_by_message
          WHERE e.topic = ?1 AND e.message_id = ?2",
@@ -70,7 +70,10 @@ pub(crate) fn fates(
     Ok(found)
 }
 
-pub(crate) fn reserved_by(connection: &Connection, run: RunKey) -> Result<Vec<Fate>, Failure> {
+pub(crate) fn reserved_by(
+    connection: &Connection,
+    run: RunKey,
+) -> Result<Vec<EventStatus>, Failure> {
     let sql = format!(
         "SELECT {} FROM events e INDEXED BY events_reserved
          WHERE e.state = 1 AND e.run = ?1 ORDER BY e.key",

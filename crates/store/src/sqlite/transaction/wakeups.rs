@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use engine::turn::{Book as _, Wakeup};
+use engine::turn::{TransactionReader as _, Wakeup};
 use engine::{HandlerId, NodeId, RunKey, ScheduleId};
 use jiff::Timestamp;
 use rusqlite::{Connection, Row, params};
@@ -88,9 +88,9 @@ impl Core {
                 // The attempts of a dead node are taken over in parts: its wakeup is claimed again
                 // at once.
                 Wakeup::Node(_) => continue,
-                Wakeup::Run(key) => self.book().run(key)?.and_then(|run| run.wake_at()),
-                Wakeup::Schedule(id) => self.book().schedule(id)?.and_then(|s| s.wake_at()),
-                Wakeup::Handler(id) => self.book().handler(id)?.and_then(|handler| handler.due()),
+                Wakeup::Run(key) => self.reader().run(key)?.and_then(|run| run.wake_at()),
+                Wakeup::Schedule(id) => self.reader().schedule(id)?.and_then(|s| s.wake_at()),
+                Wakeup::Handler(id) => self.reader().handler(id)?.and_then(|handler| handler.due()),
             };
             let (kind, id) = match wakeup {
                 Wakeup::Run(key) => (WAKE_RUN, key.0),

@@ -105,18 +105,18 @@ pub(crate) fn events(
     let connection = &*connection.unchecked_transaction()?;
     let Some(topic) = topic_reader::topic(connection, query.topic)? else { return Ok(nothing()) };
     let limit = query.limit.saturating_add(1);
-    let mut places = Vec::new();
+    let mut capacity = Vec::new();
     for state in EventState::ALL.iter().filter(|state| query.state.is_none_or(|of| of == **state)) {
-        places.extend(places_of(connection, query, *state, limit)?);
+        capacity.extend(places_of(connection, query, *state, limit)?);
     }
-    places.sort_unstable();
+    capacity.sort_unstable();
     if !query.oldest_first {
-        places.reverse();
+        capacity.reverse();
     }
-    places.truncate(limit);
+    capacity.truncate(limit);
     let mut statement = connection.prepare_cached(&event_sql("e.key = ?1"))?;
-    let mut found = Vec::with_capacity(places.len());
-    for (_, key) in places {
+    let mut found = Vec::with_capacity(capacity.len());
+    for (_, key) in capacity {
         found.push(statement.query_row([key], read_event)?);
     }
     let cursor = |view: &EventView| event_cursor(&view.event);

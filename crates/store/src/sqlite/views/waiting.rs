@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use engine::run::Position;
+use engine::run::RunState;
 use engine::{RunId, RunKey, ScheduleId, WorkflowId};
 use language::definition::Definition;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
@@ -21,7 +21,7 @@ struct ApprovalRow {
     workflow: WorkflowId,
     version: u32,
     /// `None` if it cannot be read.
-    position: Option<Position>,
+    position: Option<RunState>,
     view: ApprovalView,
 }
 

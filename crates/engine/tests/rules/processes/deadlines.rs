@@ -3,7 +3,7 @@
 use engine::run::{RunStatus, TriggeredBy};
 use engine::turn::Command;
 use language::definition::{
-    Channel, Deadline, DeadlineAction, DeadlineEnd, From, HumanApproval, Limit, Stretch, When,
+    Channel, Deadline, DeadlineAction, DeadlineEnd, From, HumanApproval, Limit, TimeSpan, When,
 };
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ fn mail(who: &str) -> Vec<Channel> {
 
 fn two_working_days(actions: Vec<DeadlineAction>) -> Deadline {
     Deadline {
-        limit: Limit::Within(Stretch::WorkingDays(2.0)),
+        limit: Limit::Within(TimeSpan::WorkingDays(2.0)),
         calendar: None,
         from: From::Enabled,
         pausable: false,
@@ -36,12 +36,12 @@ fn two_working_days(actions: Vec<DeadlineAction>) -> Deadline {
 /// A review within 2 working days: alerts at one working day remaining and at 80 %, the manager at
 /// the deadline, the director two hours later, failure one day later.
 fn invoice() -> Definition {
-    let hours = |hours| Stretch::Elapsed(SignedDuration::from_hours(hours));
+    let hours = |hours| TimeSpan::Elapsed(SignedDuration::from_hours(hours));
     let mut review = approval("review");
     review.deadline = Some(two_working_days(vec![
         DeadlineAction {
             notify: mail("approver"),
-            ..action(When::Before(Stretch::WorkingDays(1.0)))
+            ..action(When::Before(TimeSpan::WorkingDays(1.0)))
         },
         DeadlineAction { notify: mail("approver"), ..action(When::Share(80.0)) },
         DeadlineAction { notify: mail("manager"), ..action(When::Deadline) },
@@ -159,7 +159,7 @@ fn late_step(end: DeadlineEnd) -> (RunStatus, Vec<String>, bool) {
     let (mut world, _) = taking(World::new("2026-03-02T09:00:00Z"), &[("slow", 600)]);
     let mut slow = noop("slow");
     slow.deadline = Some(Deadline {
-        limit: Limit::Within(Stretch::Elapsed(seconds(60))),
+        limit: Limit::Within(TimeSpan::Elapsed(seconds(60))),
         calendar: None,
         from: From::Enabled,
         pausable: false,
@@ -197,7 +197,7 @@ fn a_late_step_fails_is_skipped_counts_as_done_or_takes_the_run_along() {
 #[test]
 fn a_run_has_a_deadline_of_its_own_which_counts_while_it_waits_for_a_place() {
     let (mut world, _) = taking(World::new("2026-03-02T09:00:00Z"), &[("slow", 600)]);
-    world.places = 0;
+    world.capacity = 0;
     let deadline = Deadline {
         limit: Limit::At(9, 30),
         calendar: None,
@@ -212,7 +212,7 @@ fn a_run_has_a_deadline_of_its_own_which_counts_while_it_waits_for_a_place() {
     world.advance_to("2026-03-02T09:20:00Z");
     assert_eq!(happened(&world), [(0, "2026-03-02T09:15:00Z".to_owned())]);
     assert_eq!((status(&world, run), world.memory.runs[&run].overdue), (RunStatus::Pending, false));
-    world.places = 10;
+    world.capacity = 10;
     world.advance_to("2026-03-02T09:40:00Z");
     assert!(world.memory.runs[&run].overdue);
     assert_eq!(happened(&world).len(), 2);

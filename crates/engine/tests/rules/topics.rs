@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use engine::handlers::{Handler, Mutation};
 use engine::run::Part;
-use engine::topics::{Event, EventState, Fate, Subscriber, Topic};
+use engine::topics::{Event, EventState, EventStatus, Subscriber, Topic};
 use engine::turn::{EventWrite, HandlerWrite, TopicWrite, WaitWrite, Writes};
 use engine::{EventKey, HandlerId, RunKey, TopicId, WorkflowId};
 use jiff::Timestamp;
@@ -34,7 +34,7 @@ impl Topics {
         self.events.values().find(is_it)
     }
 
-    pub(crate) fn fates(&self, topic: TopicId, ids: &[String]) -> Found<Vec<Option<Fate>>> {
+    pub(crate) fn fates(&self, topic: TopicId, ids: &[String]) -> Found<Vec<Option<EventStatus>>> {
         Ok(ids.iter().map(|id| self.named(topic, id).map(|event| event.fate.clone())).collect())
     }
 

@@ -8,8 +8,8 @@ use engine::incidents::Incident;
 use engine::ledger::{Entry, Outcome};
 use engine::run::{Approval, Item, Part, Run, RunStatus, StepRecord};
 use engine::schedule::{Override, Schedule};
-use engine::topics::{Event, EventState, Fate, Subscriber, Topic};
-use engine::turn::{AlertWrite, Book, Damaged, Workflow};
+use engine::topics::{Event, EventState, EventStatus, Subscriber, Topic};
+use engine::turn::{AlertWrite, Damaged, TransactionReader, Workflow};
 use engine::{
     EventKey, HandlerId, IncidentKey, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId,
 };
@@ -48,7 +48,7 @@ impl Memory {
     }
 }
 
-impl Book for Memory {
+impl TransactionReader for Memory {
     type Error = Damaged;
 
     fn schedule(&mut self, id: ScheduleId) -> Result<Option<Box<Schedule>>, Damaged> {
@@ -191,13 +191,18 @@ impl Book for Memory {
         Ok(self.topics.topic_named(workflow, name))
     }
 
-    fn fates(&mut self, topic: TopicId, ids: &[String]) -> Result<Vec<Option<Fate>>, Damaged> {
+    fn fates(
+        &mut self,
+        topic: TopicId,
+        ids: &[String],
+    ) -> Result<Vec<Option<EventStatus>>, Damaged> {
         self.topics.fates(topic, ids)
     }
 
-    fn reserved_by(&mut self, run: RunKey) -> Result<Vec<Fate>, Damaged> {
+    fn reserved_by(&mut self, run: RunKey) -> Result<Vec<EventStatus>, Damaged> {
         let fates = self.topics.events.values().map(|event| &event.fate);
-        let is_it = |fate: &&Fate| fate.run == Some(run) && fate.state == EventState::Reserved;
+        let is_it =
+            |fate: &&EventStatus| fate.run == Some(run) && fate.state == EventState::Reserved;
         Ok(fates.filter(is_it).cloned().collect())
     }
 

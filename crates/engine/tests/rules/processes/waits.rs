@@ -1,8 +1,8 @@
 //! Steps that wait for timers, people and workers.
 
-use engine::run::{Claimant, Doing, RunStatus};
+use engine::run::{ActivityStatus, Claimant, RunStatus};
 use engine::turn::{Answer, Command, Refused};
-use language::definition::{HumanApproval, Stretch, Timer, WorkerAction};
+use language::definition::{HumanApproval, TimeSpan, Timer, WorkerAction};
 use serde_json::{Value, json};
 
 use super::super::world::{World, at};
@@ -34,7 +34,7 @@ fn end_of(timer: Timer, payload: Value) -> String {
 
 #[test]
 fn a_timer_waits_as_long_as_it_says_and_holds_nothing_meanwhile() {
-    let delay = Timer::Delay(Stretch::Elapsed(seconds(300)));
+    let delay = Timer::Delay(TimeSpan::Elapsed(seconds(300)));
     let (world, run) = waited(delay.clone(), Value::Null, "2026-03-02T09:04:59Z");
     assert_eq!(status(&world, run), RunStatus::Waiting);
     assert_eq!(world.memory.runs[&run].wake_at(), Some(at("2026-03-02T09:05:00Z")));
@@ -49,9 +49,9 @@ fn a_timer_waits_as_long_as_it_says_and_holds_nothing_meanwhile() {
 fn a_timer_counts_working_time_and_knows_times_of_the_day() {
     // A Monday, four in the morning in New York. One hour after noon there, after the change to
     // daylight saving time, is 17:00 UTC.
-    let hours = Timer::Delay(Stretch::Working(SignedDuration::from_hours(2)));
+    let hours = Timer::Delay(TimeSpan::Working(SignedDuration::from_hours(2)));
     assert_eq!(end_of(hours, Value::Null), "2026-03-02T16:00:00Z");
-    let days = Timer::Delay(Stretch::WorkingDays(1.5));
+    let days = Timer::Delay(TimeSpan::WorkingDays(1.5));
     assert_eq!(end_of(days, Value::Null), "2026-03-03T18:00:00Z");
     let by = Timer::DelayBy("{{ input.wait }}".to_owned());
     assert_eq!(end_of(by.clone(), json!({ "wait": "90m" })), "2026-03-02T10:30:00Z");
@@ -264,7 +264,7 @@ fn a_worker_that_takes_too_long_has_failed_however_often_it_is_heard_of() {
     world.advance_to("2026-03-02T09:05:00Z");
     assert!(beat(&mut world, run, token).is_err());
     let doing = &world.memory.runs[&run].position.active[0].doing;
-    assert_eq!(*doing, Doing::Retrying { at: at("2026-03-02T09:05:05Z") });
+    assert_eq!(*doing, ActivityStatus::Retrying { at: at("2026-03-02T09:05:05Z") });
     assert_eq!(world.memory.records[&(run, 0, 0)].error.clone().unwrap().code, "timeout");
     world.advance_to("2026-03-02T09:05:05Z");
     assert!(claim(&mut world, "two").is_some());
@@ -290,7 +290,7 @@ fn a_worker_hears_that_it_is_to_give_up() {
 
 #[test]
 fn a_timer_that_is_noticed_late_says_how_long_it_waited() {
-    let delay = Timer::Delay(Stretch::Elapsed(seconds(300)));
+    let delay = Timer::Delay(TimeSpan::Elapsed(seconds(300)));
     let (mut world, run) = waited(delay, Value::Null, "2026-03-02T09:04:00Z");
     world.down_until("2026-03-02T10:30:00Z");
     let output = world.memory.records[&(run, 0, 0)].output.clone().unwrap();

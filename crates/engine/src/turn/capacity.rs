@@ -1,7 +1,7 @@
 //! Capacity: how many attempts a node may still start, and which workflow comes next when slots are
 //! scarce.
 
-use super::{Book, ById, Turn};
+use super::{ById, TransactionReader, Turn};
 use crate::ids::{RunKey, WorkflowId};
 
 /// How many workflows with pending runs are read at a time, and how many pending handler runs of
@@ -16,21 +16,21 @@ pub(super) const STARTED: usize = 4_000;
 
 /// The free capacity of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Places {
+pub struct Capacity {
     /// How many attempts may still be started.
-    pub free: usize,
+    pub free_slots: usize,
     /// The workflow that was served last. The one after it comes next.
-    pub served: Option<WorkflowId>,
+    pub last_served: Option<WorkflowId>,
     /// Whether runs may be waiting for a slot: a run has ended, or was created and could not begin.
-    pub look: bool,
+    pub rescan: bool,
     /// Whether more could have begun in this turn, so that the next turn should follow at once.
-    pub more: bool,
+    pub has_more: bool,
 }
 
-impl Places {
+impl Capacity {
     /// A node with this many free slots that has served no workflow yet.
-    pub fn new(free: usize) -> Places {
-        Places { free, served: None, look: true, more: false }
+    pub fn new(free_slots: usize) -> Capacity {
+        Capacity { free_slots, last_served: None, rescan: true, has_more: false }
     }
 }
 
@@ -46,29 +46,29 @@ struct Served {
     is_full: bool,
 }
 
-impl<B: Book> Turn<'_, B> {
+impl<B: TransactionReader> Turn<'_, B> {
     /// Fills free slots: runs that have begun continue first, then pending runs begin. Within a
     /// workflow the oldest comes first, and workflows take turns, so that a busy one cannot starve
     /// the others.
-    pub fn fill_places(&mut self) -> Result<(), B::Error> {
-        if !self.capacity.look {
+    pub fn fill_slots(&mut self) -> Result<(), B::Error> {
+        if !self.capacity.rescan {
             return Ok(());
         }
         // A run that ends below sets it again.
-        self.capacity.look = false;
-        self.capacity.more = false;
+        self.capacity.rescan = false;
+        self.capacity.has_more = false;
         self.go_on()?;
         let mut served = ById::default();
-        while self.capacity.free > 0 {
+        while self.capacity.free_slots > 0 {
             if self.worklist.starts_left == 0 {
-                (self.capacity.look, self.capacity.more) = (true, true);
+                (self.capacity.rescan, self.capacity.has_more) = (true, true);
                 return Ok(());
             }
             if !self.serve_each(&mut served)? {
                 return self.begin_new_ones();
             }
         }
-        self.capacity.look = true;
+        self.capacity.rescan = true;
         Ok(())
     }
 
@@ -79,7 +79,7 @@ impl<B: Book> Turn<'_, B> {
         }
         if self.is_pending(key) {
             self.try_begin(key)?;
-        } else if self.is_ready(key) && self.capacity.free > 0 {
+        } else if self.is_ready(key) && self.capacity.free_slots > 0 {
             self.wake_run(key)?;
         }
         self.work_through()
@@ -88,13 +88,13 @@ impl<B: Book> Turn<'_, B> {
     /// Continues runs that have begun. They already hold a slot of their workflow, so they come
     /// before pending ones.
     fn go_on(&mut self) -> Result<(), B::Error> {
-        if self.capacity.free == 0 {
+        if self.capacity.free_slots == 0 {
             return Ok(());
         }
         // Some of these runs may have ended in this turn, which the book does not know yet.
-        let limit = self.capacity.free + self.loaded.runs.len();
-        for key in self.book.ready(limit)? {
-            if self.capacity.free > 0 && self.load_run(key)? && self.is_ready(key) {
+        let limit = self.capacity.free_slots + self.loaded.runs.len();
+        for key in self.reader.ready(limit)? {
+            if self.capacity.free_slots > 0 && self.load_run(key)? && self.is_ready(key) {
                 self.wake_run(key)?;
                 self.work_through()?;
             }
@@ -120,18 +120,18 @@ impl<B: Book> Turn<'_, B> {
     /// Begins one run of each workflow that has a pending one, and returns whether any began.
     fn serve_each(&mut self, served: &mut ById<WorkflowId, Served>) -> Result<bool, B::Error> {
         let mut begun = false;
-        let first = self.capacity.served;
+        let first = self.capacity.last_served;
         let mut after = first;
         let mut wrapped = first.is_none();
         loop {
-            let found = self.book.pending(after, LOOKED_AT)?;
+            let found = self.reader.pending(after, LOOKED_AT)?;
             let last = found.last().map(|(workflow, _)| *workflow);
             let is_whole = found.len() < LOOKED_AT;
             for (workflow, oldest) in found {
                 if wrapped && first.is_some_and(|first| workflow > first) {
                     return Ok(begun);
                 }
-                if self.capacity.free == 0 || self.worklist.starts_left == 0 {
+                if self.capacity.free_slots == 0 || self.worklist.starts_left == 0 {
                     return Ok(begun);
                 }
                 let of_it = served.entry(workflow).or_default();
@@ -161,7 +161,7 @@ impl<B: Book> Turn<'_, B> {
             let key = served.waiting[at];
             if self.is_pending(key) && self.try_begin(key)? {
                 served.waiting.remove(at);
-                self.capacity.served = Some(workflow);
+                self.capacity.last_served = Some(workflow);
                 return Ok(true);
             }
         }
@@ -169,7 +169,7 @@ impl<B: Book> Turn<'_, B> {
             // Runs that were examined before are skipped: the book still reports them as pending.
             let key = match served.after {
                 None => Some(oldest),
-                Some(after) => self.book.pending_after(workflow, after, 1)?.first().copied(),
+                Some(after) => self.reader.pending_after(workflow, after, 1)?.first().copied(),
             };
             let Some(key) = key else {
                 served.is_full = served.waiting.is_empty();
@@ -178,7 +178,7 @@ impl<B: Book> Turn<'_, B> {
             if self.load_run(key)? && self.is_pending(key) {
                 if self.try_begin(key)? {
                     served.after = Some(key);
-                    self.capacity.served = Some(workflow);
+                    self.capacity.last_served = Some(workflow);
                     return Ok(true);
                 }
                 if !self.is_of_handler(key) {
@@ -194,9 +194,9 @@ impl<B: Book> Turn<'_, B> {
     /// Begins a handler run of a workflow that has reached its limit of active runs. Runs of
     /// producers and consumers do not count towards that limit.
     fn serve_handler(&mut self, workflow: WorkflowId) -> Result<bool, B::Error> {
-        for key in self.book.pending_of_handlers(workflow, LOOKED_AT)? {
+        for key in self.reader.pending_of_handlers(workflow, LOOKED_AT)? {
             if self.load_run(key)? && self.is_pending(key) && self.try_begin(key)? {
-                self.capacity.served = Some(workflow);
+                self.capacity.last_served = Some(workflow);
                 return Ok(true);
             }
         }

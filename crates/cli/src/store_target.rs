@@ -19,7 +19,7 @@ const LEASES: std::ops::RangeInclusive<SignedDuration> =
     SignedDuration::from_secs(1)..=SignedDuration::from_secs(3_600);
 
 /// The location of a store.
-pub(crate) enum Place {
+pub(crate) enum StoreTarget {
     /// A file, for one node.
     File(PathBuf),
     /// A PostgreSQL database, for many nodes.
@@ -33,16 +33,20 @@ pub(crate) struct Shared {
     shown: String,
 }
 
-impl Place {
+impl StoreTarget {
     /// Parses `--db`.
-    pub(crate) fn read(args: &DbArgs) -> Result<Place, Failure> {
+    pub(crate) fn read(args: &DbArgs) -> Result<StoreTarget, Failure> {
         let db = args.db.as_str();
         if db.starts_with("postgres://") || db.starts_with("postgresql://") {
             let (url, schema) = (args.db.clone(), args.schema.clone());
             if schema.is_empty() {
                 return Err(Failure::Mistake("--schema: no schema is named".to_owned()));
             }
-            return Ok(Place::Postgres(Shared { shown: without_password(&url), url, schema }));
+            return Ok(StoreTarget::Postgres(Shared {
+                shown: without_password(&url),
+                url,
+                schema,
+            }));
         }
         let path = db.strip_prefix("sqlite:").unwrap_or(db);
         let path = path.strip_prefix("//").unwrap_or(path);
@@ -62,7 +66,7 @@ impl Place {
                  allowed: a file, sqlite:FILE, {SHAPE}\n  try: --db postgres://…"
             )));
         }
-        Ok(Place::File(PathBuf::from(path)))
+        Ok(StoreTarget::File(PathBuf::from(path)))
     }
 
     /// Opens the store, or creates a new one. A shared store keeps using the runtime that opened
@@ -73,8 +77,8 @@ impl Place {
         lease: SignedDuration,
     ) -> Result<Arc<dyn Store>, Failure> {
         Ok(match self {
-            Place::File(path) => open_file(path, zones)?,
-            Place::Postgres(shared) => Arc::new(shared.open(zones, Some(lease)).await?),
+            StoreTarget::File(path) => open_file(path, zones)?,
+            StoreTarget::Postgres(shared) => Arc::new(shared.open(zones, Some(lease)).await?),
         })
     }
 
@@ -82,17 +86,17 @@ impl Place {
     /// file, or in the working directory. Nodes that share it do not touch each other's notes.
     pub(crate) fn groups_dir(&self) -> PathBuf {
         match self {
-            Place::File(path) => groups_dir(path),
-            Place::Postgres(_) => PathBuf::from("./punctual-commands"),
+            StoreTarget::File(path) => groups_dir(path),
+            StoreTarget::Postgres(_) => PathBuf::from("./punctual-commands"),
         }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for StoreTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::File(path) => path.display().fmt(f),
-            Place::Postgres(shared) => f.write_str(&shared.shown),
+            StoreTarget::File(path) => path.display().fmt(f),
+            StoreTarget::Postgres(shared) => f.write_str(&shared.shown),
         }
     }
 }
@@ -233,7 +237,7 @@ mod tests {
             ("my host.db", false),
         ] {
             let args = DbArgs { db: db.to_owned(), schema: "punctual".to_owned() };
-            match Place::read(&args) {
+            match StoreTarget::read(&args) {
                 Ok(_) => assert!(!is_refused, "{db}"),
                 Err(failure) => {
                     let said = failure.to_string();

@@ -3,7 +3,7 @@
 use engine::run::{RunStatus, TriggeredBy};
 use engine::topics::EventState;
 use engine::turn::{Command, NewRun};
-use language::definition::{Publish, Step, Stretch, Trigger, TriggerKind, WaitFor};
+use language::definition::{Publish, Step, TimeSpan, Trigger, TriggerKind, WaitFor};
 use serde_json::{Value, json};
 
 use super::*;
@@ -15,7 +15,7 @@ fn process(name: &str, steps: Vec<Step>) -> Definition {
 
 fn waits(condition: Option<&str>, within: Option<i64>) -> Step {
     let condition = condition.map(str::to_owned);
-    let within = within.map(|time| Stretch::parse(&format!("{time}s")).unwrap());
+    let within = within.map(|time| TimeSpan::parse(&format!("{time}s")).unwrap());
     step("wait", Action::WaitFor(WaitFor { topic: "t".to_owned(), condition, within }))
 }
 
@@ -147,12 +147,12 @@ fn a_run_that_waits_for_its_turn_keeps_nobody_else_waiting() {
     let rule = json!({ "cron": "0 0 1 1 *" });
     let producers = ["long", "other"].map(|name| producer(name, rule.clone(), "t")).to_vec();
     let definition = Definition { producers, ..process("p", vec![noop("work")]) };
-    world.places = 1;
+    world.capacity = 1;
     let id = publish_version(&mut world, Definition { concurrency: Some(1), ..definition });
     assert_eq!(*log.borrow(), ["long.handler"], "the other one waits for its turn");
     let run = start(&mut world, id, Value::Null);
     assert_eq!(world.memory.runs[&run].status, RunStatus::Pending, "there is no place");
-    world.places = 10;
+    world.capacity = 10;
     publish(&mut world, id, "t", &["a"]);
     assert_eq!(world.memory.runs[&run].status, RunStatus::Succeeded);
 }
@@ -179,10 +179,10 @@ fn processes_at_their_limit_keep_no_handler_waiting() {
     publish(&mut world, id, "t", &["a"]);
     // The producer is due while no slot is free: its run waits behind a run that exceeds its
     // workflow's limit.
-    world.places = 1;
+    world.capacity = 1;
     world.advance_to("2026-03-02T09:02:10Z");
     assert_eq!((count(&log, "p.handler"), count(&log, "-.work")), (1, 1));
-    world.places = 10;
+    world.capacity = 10;
     publish(&mut world, id, "t", &["b"]);
     assert_eq!((count(&log, "p.handler"), count(&log, "-.work")), (2, 1));
 }

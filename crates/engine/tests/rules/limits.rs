@@ -31,7 +31,7 @@ fn concurrency_of_a_workflow_queues_oldest_first() {
 #[test]
 fn one_busy_workflow_cannot_starve_the_others() {
     let mut world = World::new("2026-03-02T08:59:00Z").working(|_| (seconds(60), success()));
-    world.places = 2;
+    world.capacity = 2;
     let busy = world.workflow("busy", None);
     let quiet = world.workflow("quiet", None);
     for _ in 0..10 {

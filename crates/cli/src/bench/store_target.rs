@@ -11,23 +11,25 @@ use crate::zoneinfo;
 
 /// The location of the measured store.
 #[derive(Clone, Debug)]
-pub(super) enum Place {
+pub(super) enum StoreTarget {
     File(PathBuf),
     Postgres { url: String, schema: String },
 }
 
-impl Place {
+impl StoreTarget {
     /// A schema that no other process uses.
-    pub(super) fn postgres(url: &str) -> Place {
+    pub(super) fn postgres(url: &str) -> StoreTarget {
         let schema = format!("punctual_bench_{}", std::process::id());
-        Place::Postgres { url: url.to_owned(), schema }
+        StoreTarget::Postgres { url: url.to_owned(), schema }
     }
 
     pub(super) async fn open(&self) -> Result<Arc<dyn Store>, Failure> {
         let zones = zoneinfo::zones()?;
         Ok(match self {
-            Place::File(path) => Arc::new(Sqlite::open(path, zones, SqliteOptions::default())?),
-            Place::Postgres { url, schema } => {
+            StoreTarget::File(path) => {
+                Arc::new(Sqlite::open(path, zones, SqliteOptions::default())?)
+            }
+            StoreTarget::Postgres { url, schema } => {
                 let options =
                     PostgresOptions { schema: schema.clone(), ..PostgresOptions::new(url.clone()) };
                 Arc::new(Postgres::open(zones, options).await?)
@@ -37,7 +39,7 @@ impl Place {
 
     /// The path of SQLite's WAL beside the file.
     pub(super) fn log(&self) -> Option<PathBuf> {
-        let Place::File(path) = self else { return None };
+        let StoreTarget::File(path) = self else { return None };
         let mut name = path.clone().into_os_string();
         name.push("-wal");
         Some(PathBuf::from(name))
@@ -45,12 +47,12 @@ impl Place {
 
     /// Whether several nodes can use the store.
     pub(super) fn is_shared(&self) -> bool {
-        matches!(self, Place::Postgres { .. })
+        matches!(self, StoreTarget::Postgres { .. })
     }
 
     /// Drops the schema. A file is removed with its folder.
     pub(super) async fn remove(&self) -> Result<(), Failure> {
-        let Place::Postgres { url, schema } = self else { return Ok(()) };
+        let StoreTarget::Postgres { url, schema } = self else { return Ok(()) };
         let client = connect(url).await?;
         let drop = format!("DROP SCHEMA IF EXISTS {schema} CASCADE");
         client.batch_execute(&drop).await.map_err(broken)

@@ -12,7 +12,7 @@ use crate::ids::{NodeId, RunKey};
 pub enum StepState {
     /// A step that it depends on has not ended, or nothing has led to it.
     Pending,
-    /// A part of it is active: see [`Position::active`].
+    /// A part of it is active: see [`RunState::active`].
     Active,
     Completed,
     /// Finally failed.
@@ -136,16 +136,16 @@ mod ms {
 
 /// The progress of a run through its steps.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Position {
+pub struct RunState {
     /// The state of each step; empty before the run begins.
     #[serde(rename = "s", default, skip_serializing_if = "States::is_empty")]
     pub states: States,
     /// The last fencing token that was given. Each attempt has its own.
     #[serde(rename = "t", default)]
     pub token: u32,
-    /// Active parts, in the order in which they began.
+    /// Activity parts, in the order in which they began.
     #[serde(rename = "a", default, skip_serializing_if = "Vec::is_empty")]
-    pub active: Vec<Active>,
+    pub active: Vec<Activity>,
     /// Completed steps that have a compensation, in the order in which they ended.
     #[serde(rename = "u", default, skip_serializing_if = "Vec::is_empty")]
     pub to_undo: Vec<u32>,
@@ -186,7 +186,7 @@ fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
 
 /// An active part: a step, one of its items, its compensation or its reconciliation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Active {
+pub struct Activity {
     /// The index of the step in the definition.
     #[serde(rename = "s")]
     pub step: u32,
@@ -199,12 +199,12 @@ pub struct Active {
     #[serde(rename = "at", with = "ms")]
     pub enabled_at: Timestamp,
     #[serde(rename = "d")]
-    pub doing: Doing,
+    pub doing: ActivityStatus,
 }
 
 /// What an active part does or waits for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Doing {
+pub enum ActivityStatus {
     /// Waits for a free slot, or for another step of the run to end.
     #[serde(rename = "r")]
     Ready,
@@ -334,13 +334,13 @@ impl Claimant {
     }
 }
 
-impl Doing {
+impl ActivityStatus {
     /// The token of the current attempt.
     pub fn token(&self) -> Option<u32> {
         match self {
-            Doing::Performed { token, .. }
-            | Doing::Claimed { token, .. }
-            | Doing::Child { token, .. } => Some(*token),
+            ActivityStatus::Performed { token, .. }
+            | ActivityStatus::Claimed { token, .. }
+            | ActivityStatus::Child { token, .. } => Some(*token),
             _ => None,
         }
     }
@@ -348,10 +348,10 @@ impl Doing {
     /// When the part must be woken.
     pub fn wake_at(&self) -> Option<Timestamp> {
         match self {
-            Doing::Claimed { lease_until, .. } => Some(*lease_until),
-            Doing::Retrying { at } => Some(*at),
-            Doing::Timer { until, .. } => Some(*until),
-            Doing::Awaiting { until, .. } => Timestamp::from_millisecond((*until)?).ok(),
+            ActivityStatus::Claimed { lease_until, .. } => Some(*lease_until),
+            ActivityStatus::Retrying { at } => Some(*at),
+            ActivityStatus::Timer { until, .. } => Some(*until),
+            ActivityStatus::Awaiting { until, .. } => Timestamp::from_millisecond((*until)?).ok(),
             _ => None,
         }
     }
@@ -359,34 +359,43 @@ impl Doing {
     /// When the part began, if it has.
     pub fn since(&self) -> Option<Timestamp> {
         match self {
-            Doing::Performed { since, .. }
-            | Doing::Claimed { since, .. }
-            | Doing::Timer { since, .. }
-            | Doing::Asked { since, .. }
-            | Doing::Child { since, .. }
-            | Doing::Awaiting { since, .. }
-            | Doing::Items { since, .. }
-            | Doing::Unknown { since } => Some(*since),
-            Doing::Ready | Doing::Queued { .. } | Doing::Retrying { .. } => None,
+            ActivityStatus::Performed { since, .. }
+            | ActivityStatus::Claimed { since, .. }
+            | ActivityStatus::Timer { since, .. }
+            | ActivityStatus::Asked { since, .. }
+            | ActivityStatus::Child { since, .. }
+            | ActivityStatus::Awaiting { since, .. }
+            | ActivityStatus::Items { since, .. }
+            | ActivityStatus::Unknown { since } => Some(*since),
+            ActivityStatus::Ready
+            | ActivityStatus::Queued { .. }
+            | ActivityStatus::Retrying { .. } => None,
         }
     }
 
     /// Whether somebody performs it, who must be told if it should end.
     pub fn is_performed(&self) -> bool {
-        matches!(self, Doing::Performed { .. } | Doing::Claimed { .. } | Doing::Child { .. })
+        matches!(
+            self,
+            ActivityStatus::Performed { .. }
+                | ActivityStatus::Claimed { .. }
+                | ActivityStatus::Child { .. }
+        )
     }
 
     /// Whether its time counts towards the timeout of the run. Time spent waiting for an instant, a
     /// person, an event, a worker or another run does not count.
     pub fn counts(&self) -> bool {
-        matches!(self, Doing::Performed { .. } | Doing::Claimed { .. })
+        matches!(self, ActivityStatus::Performed { .. } | ActivityStatus::Claimed { .. })
     }
 
     /// The status that is shown.
     pub fn status(&self) -> StepStatus {
         match self {
-            Doing::Ready | Doing::Queued { .. } => StepStatus::Ready,
-            Doing::Performed { .. } | Doing::Claimed { .. } => StepStatus::Running,
+            ActivityStatus::Ready | ActivityStatus::Queued { .. } => StepStatus::Ready,
+            ActivityStatus::Performed { .. } | ActivityStatus::Claimed { .. } => {
+                StepStatus::Running
+            }
             _ => StepStatus::Waiting,
         }
     }
@@ -428,20 +437,20 @@ impl Watch {
     }
 }
 
-impl Position {
+impl RunState {
     /// The active attempt with this token.
-    pub fn with_token(&self, token: u32) -> Option<&Active> {
+    pub fn with_token(&self, token: u32) -> Option<&Activity> {
         self.active.iter().find(|active| active.doing.token() == Some(token))
     }
 
     /// The active part of a step, if this part is active.
-    pub fn part(&self, step: u32, item: Item) -> Option<&Active> {
+    pub fn part(&self, step: u32, item: Item) -> Option<&Activity> {
         self.active.iter().find(|active| active.step == step && active.item == item)
     }
 
     /// The position of a new run that continues where this one failed. Completed and skipped steps
     /// stay so, unless they were undone since.
-    pub fn where_it_failed(&self, undone: &[u32]) -> Position {
+    pub fn where_it_failed(&self, undone: &[u32]) -> RunState {
         let kept = |(step, state): (u32, StepState)| match state {
             StepState::Completed if undone.contains(&step) => StepState::Pending,
             StepState::Completed | StepState::Skipped | StepState::Bypassed => state,
@@ -450,7 +459,7 @@ impl Position {
         let states = States(self.states.iter().map(kept).collect());
         let is_kept = |(gateway, _): &&(u32, u32)| states.of(*gateway).has_ended();
         let routes = self.routes.iter().filter(is_kept).copied().collect();
-        Position { states, routes, ..Position::default() }
+        RunState { states, routes, ..RunState::default() }
     }
 
     /// Since when something has been performed that `performed` does not include yet.
@@ -478,7 +487,7 @@ impl Position {
 
     /// The nodes that perform parts of the run, each once.
     pub fn owners(&self) -> Vec<NodeId> {
-        let mut owners: Vec<NodeId> = self.active.iter().filter_map(Active::owner).collect();
+        let mut owners: Vec<NodeId> = self.active.iter().filter_map(Activity::owner).collect();
         owners.sort_unstable();
         owners.dedup();
         owners
@@ -492,11 +501,11 @@ impl Position {
 
     /// Whether an attempt with an unknown result waits for a person.
     pub fn is_unknown(&self) -> bool {
-        self.active.iter().any(|active| matches!(active.doing, Doing::Unknown { .. }))
+        self.active.iter().any(|active| matches!(active.doing, ActivityStatus::Unknown { .. }))
     }
 }
 
-impl Active {
+impl Activity {
     /// The part of the run that is active.
     pub fn part(&self) -> Part {
         Part { step: self.step, item: self.item }
@@ -505,7 +514,7 @@ impl Active {
     /// The node that performs it, if a node does.
     pub fn owner(&self) -> Option<NodeId> {
         match self.doing {
-            Doing::Performed { owner, .. } => Some(owner),
+            ActivityStatus::Performed { owner, .. } => Some(owner),
             _ => None,
         }
     }

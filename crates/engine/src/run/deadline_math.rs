@@ -4,7 +4,7 @@ use calendar::{Calendar, Meaning, Zone};
 use jiff::civil::{DateTime, Time};
 use jiff::{SignedDuration, Timestamp};
 use language::Rules;
-use language::definition::{Definition, Stretch};
+use language::definition::{Definition, TimeSpan};
 
 /// The context for reading times. Every error is a message for people.
 #[derive(Clone, Copy)]
@@ -39,19 +39,19 @@ impl Moments<'_> {
     pub(super) fn after(
         &self,
         from: Timestamp,
-        stretch: Stretch,
+        stretch: TimeSpan,
         sign: i32,
     ) -> Result<Timestamp, String> {
         let never = || "the calendar has not that much working time".to_owned();
         match stretch {
-            Stretch::Elapsed(duration) => {
+            TimeSpan::Elapsed(duration) => {
                 let end = from.checked_add(duration * sign);
                 end.map_err(|_| "that is too far away".to_owned())
             }
-            Stretch::Working(duration) => {
+            TimeSpan::Working(duration) => {
                 self.calendar()?.add_time(from, duration * sign).ok_or_else(never)
             }
-            Stretch::WorkingDays(days) => {
+            TimeSpan::WorkingDays(days) => {
                 self.calendar()?.add_days(from, days * f64::from(sign)).ok_or_else(never)
             }
         }
@@ -79,16 +79,16 @@ impl Moments<'_> {
     pub(super) fn share(
         &self,
         from: Timestamp,
-        stretch: Stretch,
+        stretch: TimeSpan,
         percent: f64,
     ) -> Result<Timestamp, String> {
         let of = |duration: SignedDuration| duration.mul_f64(percent / 100.0);
         let part = match stretch {
-            Stretch::Elapsed(duration) => Stretch::Elapsed(of(duration)),
-            Stretch::Working(duration) => Stretch::Working(of(duration)),
-            Stretch::WorkingDays(days) => {
+            TimeSpan::Elapsed(duration) => TimeSpan::Elapsed(of(duration)),
+            TimeSpan::Working(duration) => TimeSpan::Working(of(duration)),
+            TimeSpan::WorkingDays(days) => {
                 let day = self.calendar()?.seconds_per_day();
-                Stretch::Working(SignedDuration::from_secs(day).mul_f64(days * percent / 100.0))
+                TimeSpan::Working(SignedDuration::from_secs(day).mul_f64(days * percent / 100.0))
             }
         };
         self.after(from, part, 1)
@@ -138,7 +138,7 @@ impl Moments<'_> {
 
     /// The instant `now` plus the written duration.
     pub(super) fn written_delay(&self, text: &str, now: Timestamp) -> Result<Timestamp, String> {
-        let stretch = Stretch::parse(text).map_err(|problem| {
+        let stretch = TimeSpan::parse(text).map_err(|problem| {
             format!("{} is no duration: {problem}", language::definition::cut(text))
         })?;
         self.after(now, stretch, 1)

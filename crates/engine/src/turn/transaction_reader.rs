@@ -13,7 +13,7 @@ use crate::ids::{
 use crate::incidents::Incident;
 use crate::run::{Item, Part, Run, StepRecord};
 use crate::schedule::{Override, Schedule};
-use crate::topics::{Event, Fate, Subscriber, Topic};
+use crate::topics::{Event, EventStatus, Subscriber, Topic};
 
 /// A stored value that must exist or hold does not: the store is damaged, or the engine has a bug.
 /// The store sets the entity that was being decided aside.
@@ -22,7 +22,7 @@ pub struct Damaged(pub String);
 
 /// Reads inside the transaction that will hold the writes. Each answer is as of the beginning of
 /// the transaction; the turn itself remembers what it has changed since.
-pub trait Book {
+pub trait TransactionReader {
     /// The reason why a value cannot be read, or is not as it must be.
     type Error: From<Damaged>;
 
@@ -129,9 +129,9 @@ pub trait Book {
         &mut self,
         topic: TopicId,
         message_ids: &[String],
-    ) -> Result<Vec<Option<Fate>>, Self::Error>;
+    ) -> Result<Vec<Option<EventStatus>>, Self::Error>;
     /// The events that this run has reserved.
-    fn reserved_by(&mut self, run: RunKey) -> Result<Vec<Fate>, Self::Error>;
+    fn reserved_by(&mut self, run: RunKey) -> Result<Vec<EventStatus>, Self::Error>;
     /// The event with this key; `None` if it does not exist.
     fn event(&mut self, key: EventKey) -> Result<Option<Event>, Self::Error>;
     /// The oldest pending events of a topic, by time of publication.

@@ -10,17 +10,17 @@ pub enum Stream {
     Stderr,
 }
 
-type Hears = dyn Fn(Stream, &[u8]) + Send + Sync;
+type SinkFn = dyn Fn(Stream, &[u8]) + Send + Sync;
 
 /// Receives output as the command writes it. Chunks may end anywhere and contain secrets. The
 /// listener must be quick, because the command waits for it.
 #[derive(Clone)]
-pub struct Ear(Arc<Hears>);
+pub struct OutputSink(Arc<SinkFn>);
 
-impl Ear {
+impl OutputSink {
     /// A listener that calls this function with each chunk.
-    pub fn new(hears: impl Fn(Stream, &[u8]) + Send + Sync + 'static) -> Ear {
-        Ear(Arc::new(hears))
+    pub fn new(hears: impl Fn(Stream, &[u8]) + Send + Sync + 'static) -> OutputSink {
+        OutputSink(Arc::new(hears))
     }
 
     pub(crate) fn hear(&self, stream: Stream, bytes: &[u8]) {
@@ -28,8 +28,8 @@ impl Ear {
     }
 }
 
-impl fmt::Debug for Ear {
+impl fmt::Debug for OutputSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Ear")
+        f.write_str("OutputSink")
     }
 }

@@ -6,8 +6,8 @@ use calendar::Zones;
 use engine::run::{AttemptEnd, Queueing};
 use engine::schedule::Schedule;
 use engine::turn::{
-    Answer, ApprovalWrite, Command, Effect, IncidentWrite, NewRun, NewSchedule, OverrideWrite,
-    Perform, Places, Refused, RunWrite, ScheduleWrite, Turn, Turned, Verb, Wakeup,
+    Answer, ApprovalWrite, Capacity, Command, Effect, IncidentWrite, NewRun, NewSchedule,
+    OverrideWrite, Perform, Refused, RunWrite, ScheduleWrite, Turn, Turned, Verb, Wakeup,
 };
 use engine::{Moment, NodeId, RunKey, ScheduleId, WorkflowId};
 use jiff::{SignedDuration, Timestamp};
@@ -33,7 +33,7 @@ pub(crate) struct World {
     pub(crate) memory: Memory,
     pub(crate) now: Timestamp,
     pub(crate) awake_since: Timestamp,
-    pub(crate) places: usize,
+    pub(crate) capacity: usize,
     pub(crate) cancelled: Vec<RunKey>,
     pub(crate) claimed: Vec<Perform>,
     /// The number of turns, and the most runs that one of them wrote.
@@ -81,7 +81,7 @@ impl World {
             memory: Memory::default(),
             now: at(begin),
             awake_since: at(begin),
-            places: 1_000,
+            capacity: 1_000,
             cancelled: Vec::new(),
             claimed: Vec::new(),
             turns: 0,
@@ -104,15 +104,15 @@ impl World {
     }
 
     pub(crate) fn command(&mut self, command: Command) -> Result<Answer, Refused> {
-        let mut places = Places::new(self.places.saturating_sub(self.going_on.len()));
-        places.look = true;
+        let mut capacity = Capacity::new(self.capacity.saturating_sub(self.going_on.len()));
+        capacity.rescan = true;
         let moment = Moment::new(self.now, self.awake_since);
-        let mut turn = Turn::new(&mut self.memory, &self.rules, moment, self.node, places)
+        let mut turn = Turn::new(&mut self.memory, &self.rules, moment, self.node, capacity)
             .telling(&self.setup);
         let answer = turn.command(command).unwrap()?;
-        turn.fill_places().unwrap();
+        turn.fill_slots().unwrap();
         let turned = turn.finish();
-        let more = turned.places.more;
+        let more = turned.capacity.has_more;
         self.apply(turned);
         if more {
             self.take_turn();
@@ -200,11 +200,11 @@ impl World {
         self.node = NodeId(lost.0 + 1);
         self.going_on.clear();
         let moment = Moment::new(self.now, self.awake_since);
-        let places = Places::new(self.places);
-        let mut turn = Turn::new(&mut self.memory, &self.rules, moment, self.node, places)
+        let capacity = Capacity::new(self.capacity);
+        let mut turn = Turn::new(&mut self.memory, &self.rules, moment, self.node, capacity)
             .telling(&self.setup);
         turn.wake(Wakeup::Node(lost)).unwrap();
-        turn.fill_places().unwrap();
+        turn.fill_slots().unwrap();
         let turned = turn.finish();
         self.apply(turned);
     }
@@ -239,9 +239,9 @@ impl World {
         self.going_on = rest;
         let due = self.wakeups().into_iter().filter(|(at, _)| *at <= now);
         let due: Vec<Wakeup> = due.map(|(_, wakeup)| wakeup).collect();
-        let places = Places::new(self.places.saturating_sub(self.going_on.len()));
+        let capacity = Capacity::new(self.capacity.saturating_sub(self.going_on.len()));
         let moment = Moment::new(now, self.awake_since);
-        let mut turn = Turn::new(&mut self.memory, &self.rules, moment, self.node, places)
+        let mut turn = Turn::new(&mut self.memory, &self.rules, moment, self.node, capacity)
             .telling(&self.setup);
         for GoingOn { run, token, end, .. } in ended {
             // The engine refuses a late report, as it should.
@@ -250,11 +250,11 @@ impl World {
         for wakeup in due {
             turn.wake(wakeup).unwrap();
         }
-        turn.fill_places().unwrap();
+        turn.fill_slots().unwrap();
         let turned = turn.finish();
         self.turns += 1;
         self.written = self.written.max(turned.writes.runs.len());
-        let more = turned.places.more;
+        let more = turned.capacity.has_more;
         self.apply(turned);
         more
     }

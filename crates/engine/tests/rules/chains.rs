@@ -179,10 +179,10 @@ fn a_backlog_of_one_workflow_is_worked_off_in_turns_of_limited_size() {
             ..with_topic("backlog", vec![only_if_false()])
         };
         let id = publish_version(&mut world, of_one);
-        world.places = 0;
+        world.capacity = 0;
         publish_many(&mut world, id, "t", 5_000);
         assert!(runs_of(&world, id).all(|run| run.status == RunStatus::Pending));
-        (world.places, world.turns, world.written) = (10, 0, 0);
+        (world.capacity, world.turns, world.written) = (10, 0, 0);
         world.schedule(id, r#"{"name":"s","at":"2026-03-02T09:00:01Z"}"#);
         world.advance_to("2026-03-02T09:00:02Z");
         all_ended_well(&world, id, 5_001);
@@ -235,7 +235,7 @@ fn a_circle_that_takes_its_time_goes_on() {
     let (mut world, _) = world(|_, _| gives(Value::Null));
     let mut slow = circle("slow", "again", "again");
     let delay =
-        language::definition::Timer::Delay(language::definition::Stretch::parse("2m").unwrap());
+        language::definition::Timer::Delay(language::definition::TimeSpan::parse("2m").unwrap());
     slow.topics.truncate(1);
     slow.steps.insert(0, step("wait", Action::Timer(delay)));
     slow.steps[1] = slow.steps[1].clone().after(&["wait"]);

@@ -39,9 +39,9 @@ fn records_do_not_go_back_when_transactions_overlap() {
         |world: &mut World, by: SignedDuration| world.now = world.now.checked_sub(by).unwrap();
     let (mut world, _) = taking(World::new(BEGIN), &[("a", 60)]);
     let workflow = publish(&mut world, definition("short", vec![noop("a")]));
-    world.places = 0;
+    world.capacity = 0;
     let run = start(&mut world, workflow, Value::Null);
-    world.places = 1;
+    world.capacity = 1;
     before(&mut world, SignedDuration::from_millis(3));
     // Any command lets a run begin that waits for a free slot.
     publish(&mut world, definition("other", vec![noop("a")]));
@@ -60,9 +60,9 @@ fn records_do_not_go_back_when_transactions_overlap() {
 fn a_clock_that_was_set_back_is_believed() {
     let (mut world, _) = taking(World::new(BEGIN), &[("a", 60)]);
     let workflow = publish(&mut world, definition("short", vec![noop("a")]));
-    world.places = 0;
+    world.capacity = 0;
     let run = start(&mut world, workflow, Value::Null);
-    (world.places, world.now) = (1, at("2026-03-02T08:00:00Z"));
+    (world.capacity, world.now) = (1, at("2026-03-02T08:00:00Z"));
     publish(&mut world, definition("other", vec![noop("a")]));
     assert_eq!(world.memory.runs[&run].started_at, Some(at("2026-03-02T08:00:00Z")));
 }
@@ -85,7 +85,7 @@ fn no_more_steps_at_a_time_than_the_definition_says() {
 #[test]
 fn steps_wait_for_places_and_take_them_as_they_come() {
     let (mut world, order) = taking(World::new(BEGIN), &[("a", 10), ("b", 20), ("c", 10)]);
-    world.places = 2;
+    world.capacity = 2;
     let workflow = publish(&mut world, definition("wide", vec![noop("a"), noop("b"), noop("c")]));
     let run = start(&mut world, workflow, Value::Null);
     world.advance_to("2026-03-02T09:00:05Z");

@@ -1,7 +1,7 @@
 //! Limits above schedules: the concurrency of a workflow, and the capacity of a node.
 
 use engine::run::RunStatus;
-use engine::turn::{Command, IfBusy, NewRun, Places, Refused};
+use engine::turn::{Capacity, Command, IfBusy, NewRun, Refused};
 use store::Failure;
 
 use crate::world::{World, begun, failed, minute, performs, refusal, succeeded};
@@ -44,14 +44,14 @@ pub(crate) async fn free_places_go_round_the_workflows(world: World) {
             ids.push(world.schedule(workflow, r#"{"name": "s", "at": "2026-03-02T00:05Z"}"#).await);
         }
     }
-    let none = world.try_turn(5, Vec::new(), 1_000, Places::new(0)).await;
-    assert_eq!((begun(&none), none.places.look), (vec![], true));
+    let none = world.try_turn(5, Vec::new(), 1_000, Capacity::new(0)).await;
+    assert_eq!((begun(&none), none.capacity.rescan), (vec![], true));
     // With two slots at a time, no workflow is served twice before the others.
     let mut order = Vec::new();
-    let mut places = none.places;
+    let mut capacity = none.capacity;
     for _ in 0..4 {
-        let turned = world.try_turn(5, Vec::new(), 0, Places { free: 2, ..places }).await;
-        places = turned.places;
+        let turned = world.try_turn(5, Vec::new(), 0, Capacity { free_slots: 2, ..capacity }).await;
+        capacity = turned.capacity;
         order.extend(begun(&turned));
     }
     let run = |place: usize| format!("sched-{}-n0-rc0", ids[place]);
@@ -67,13 +67,14 @@ pub(crate) async fn what_has_begun_waits_for_a_place_and_goes_on_first(mut world
     world.turn_with(0, vec![failed(&performs(&turned)[0])]).await;
     let other = world.start(0, patient).await.unwrap();
     // The timer is due, but the node has no capacity.
-    let none = world.try_turn(1, Vec::new(), 1_000, Places::new(0)).await;
-    assert_eq!((begun(&none), none.places.look), (vec![], true));
+    let none = world.try_turn(1, Vec::new(), 1_000, Capacity::new(0)).await;
+    assert_eq!((begun(&none), none.capacity.rescan), (vec![], true));
     assert_eq!(world.status(&run).await, RunStatus::Waiting);
     assert_eq!(world.workflow_view(patient).await.workflow.active, 1);
     assert!(none.next_wakeup.is_none_or(|at| at > minute(1)), "nothing is due any more");
     for expected in [run, other] {
-        let turned = world.try_turn(1, Vec::new(), 0, Places { free: 1, ..none.places }).await;
+        let turned =
+            world.try_turn(1, Vec::new(), 0, Capacity { free_slots: 1, ..none.capacity }).await;
         assert_eq!(begun(&turned), [expected.to_string()]);
     }
     assert_eq!(world.workflow_view(patient).await.workflow.active, 2);

@@ -297,10 +297,10 @@ fn what_is_started_by_hand_runs_while_the_pause_keeps_another_run_from_beginning
     };
     let id = publish_version(&mut world, workflow(&["t"], definition));
     // There is no free slot for the consumer's run, and then its workflow is paused.
-    world.places = 0;
+    world.capacity = 0;
     publish(&mut world, id, "t", &["a"]);
     world.command(Command::PauseWorkflow { id, paused: true, reason: None }).unwrap();
-    world.places = 10;
+    world.capacity = 10;
     world.advance_to("2026-03-02T09:01:00Z");
     assert_eq!(*log.borrow(), ["p.handler"], "its first run, when it was new");
     let start = |world: &mut World, handler: &str| {

@@ -5,7 +5,7 @@ use engine::run::{Claimant, RunStatus};
 use engine::schedule::Status;
 use engine::turn::Command;
 use language::definition::{
-    Channel, Deadline, DeadlineAction, DeadlineEnd, ForEach, From, HumanApproval, Limit, Stretch,
+    Channel, Deadline, DeadlineAction, DeadlineEnd, ForEach, From, HumanApproval, Limit, TimeSpan,
     When, WorkerAction,
 };
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use super::*;
 const BEGIN: &str = "2026-03-02T09:00:00Z";
 
 fn within(time: i64, from: From, action: DeadlineAction) -> Option<Deadline> {
-    let limit = Limit::Within(Stretch::Elapsed(seconds(time)));
+    let limit = Limit::Within(TimeSpan::Elapsed(seconds(time)));
     Some(Deadline { limit, calendar: None, from, pausable: false, actions: vec![action] })
 }
 
@@ -203,7 +203,7 @@ fn several_are_told_at_one_instant_by_one_workflow() {
 #[test]
 fn what_is_due_before_its_deadline_when_a_step_begins_happens_with_its_beginning() {
     let (mut world, _) = taking(World::new(BEGIN), &[]);
-    let early = When::Before(Stretch::Elapsed(seconds(600)));
+    let early = When::Before(TimeSpan::Elapsed(seconds(600)));
     let mut ask = approval("ask");
     ask.deadline =
         within(60, From::Enabled, DeadlineAction { when: early, ..ends(DeadlineEnd::Skip) });

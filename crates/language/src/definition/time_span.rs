@@ -12,7 +12,7 @@ const MOST_DAYS: f64 = 3_660.0;
 /// `3h`, `16 working hours`, `2 working days`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stretch {
+pub enum TimeSpan {
     /// Time by the clock.
     Elapsed(SignedDuration),
     /// Working hours.
@@ -21,13 +21,13 @@ pub enum Stretch {
     WorkingDays(f64),
 }
 
-impl Stretch {
+impl TimeSpan {
     /// Reads `5m`, `1h30m`, `PT5M`, `300` (seconds), `16 working hours`, `30 working minutes` or `2
     /// working days`. It must be more than zero and at most ten years.
-    pub fn parse(text: &str) -> Result<Stretch, Problem> {
+    pub fn parse(text: &str) -> Result<TimeSpan, Problem> {
         let stretch = match text.split_once("working") {
             Some((number, unit)) => working(text, number.trim(), unit.trim())?,
-            None => Stretch::Elapsed(duration::parse(text)?),
+            None => TimeSpan::Elapsed(duration::parse(text)?),
         };
         match stretch.is_nothing() {
             true => {
@@ -39,18 +39,18 @@ impl Stretch {
 
     /// Whether its meaning depends on a calendar.
     pub fn needs_calendar(self) -> bool {
-        !matches!(self, Stretch::Elapsed(_))
+        !matches!(self, TimeSpan::Elapsed(_))
     }
 
     fn is_nothing(self) -> bool {
         match self {
-            Stretch::Elapsed(time) | Stretch::Working(time) => time.is_zero(),
-            Stretch::WorkingDays(days) => days <= 0.0,
+            TimeSpan::Elapsed(time) | TimeSpan::Working(time) => time.is_zero(),
+            TimeSpan::WorkingDays(days) => days <= 0.0,
         }
     }
 }
 
-fn working(text: &str, number: &str, unit: &str) -> Result<Stretch, Problem> {
+fn working(text: &str, number: &str, unit: &str) -> Result<TimeSpan, Problem> {
     let refuse = || {
         Problem::whole("duration", text, "not an amount of working time")
             .allow("16 working hours, 30 working minutes, 2 working days")
@@ -63,11 +63,11 @@ fn working(text: &str, number: &str, unit: &str) -> Result<Stretch, Problem> {
         false => parse_duration(&format!("{number}{unit_name}"))
             .ok()
             .filter(|time| *time <= limits::DURATION)
-            .map(Stretch::Working)
+            .map(TimeSpan::Working)
             .ok_or_else(refuse),
     };
     match unit {
-        "day" | "days" if amount <= MOST_DAYS => Ok(Stretch::WorkingDays(amount)),
+        "day" | "days" if amount <= MOST_DAYS => Ok(TimeSpan::WorkingDays(amount)),
         "hour" | "hours" => of_hours("h"),
         "minute" | "minutes" => of_hours("m"),
         _ => Err(refuse()),
@@ -80,8 +80,8 @@ mod tests {
 
     #[test]
     fn reads() {
-        let elapsed = |seconds| Ok(Stretch::Elapsed(SignedDuration::from_secs(seconds)));
-        let of_hours = |seconds| Ok(Stretch::Working(SignedDuration::from_secs(seconds)));
+        let elapsed = |seconds| Ok(TimeSpan::Elapsed(SignedDuration::from_secs(seconds)));
+        let of_hours = |seconds| Ok(TimeSpan::Working(SignedDuration::from_secs(seconds)));
         for (text, expected) in [
             ("30s", elapsed(30)),
             ("5m", elapsed(300)),
@@ -92,12 +92,15 @@ mod tests {
             ("16 working hours", of_hours(57_600)),
             ("1 working hour", of_hours(3_600)),
             ("30 working minutes", of_hours(1_800)),
-            ("2 working days", Ok(Stretch::WorkingDays(2.0))),
-            ("0.5 working days", Ok(Stretch::WorkingDays(0.5))),
+            ("2 working days", Ok(TimeSpan::WorkingDays(2.0))),
+            ("0.5 working days", Ok(TimeSpan::WorkingDays(0.5))),
         ] {
-            assert_eq!(Stretch::parse(text), expected, "{text}");
+            assert_eq!(TimeSpan::parse(text), expected, "{text}");
         }
-        assert_eq!(Stretch::parse("500ms"), Ok(Stretch::Elapsed(SignedDuration::from_millis(500))));
+        assert_eq!(
+            TimeSpan::parse("500ms"),
+            Ok(TimeSpan::Elapsed(SignedDuration::from_millis(500)))
+        );
     }
 
     #[test]
@@ -120,7 +123,7 @@ mod tests {
             "2 days",
             "99999999999999999999d",
         ] {
-            assert!(Stretch::parse(text).is_err(), "{text}");
+            assert!(TimeSpan::parse(text).is_err(), "{text}");
         }
     }
 }
