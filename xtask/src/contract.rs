@@ -1,8 +1,9 @@
-//! Whether `/openapi.json` is a contract that others' tools can use: a validator, two generators of clients, one of the
-//! clients at work, and schemathesis, which asks every route for what the document says and for what it does not.
+//! Whether `/openapi.json` is a contract that others' tools can use: a validator, two generators of
+//! clients, one of the clients at work, and schemathesis, which asks every route for what the
+//! document says and for what it does not.
 //!
-//! The tools come from PyPI and npm, pinned in `tools/contract`, into a folder below `target`. Only a node that was
-//! started for this, on a loopback address, is ever asked.
+//! The tools come from PyPI and npm, pinned in `tools/contract`, into a folder below `target`. Only
+//! a node that was started for this, on a loopback address, is ever asked.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -18,7 +19,8 @@ use crate::steps::{Outcome, run as run_command};
 
 /// The node's own token: with one, it is seen whether routes ask for it.
 const TOKEN: &str = "k9vR3xPq7LmZ2wT8yBn4JfGd6HsC5aXe";
-/// Random examples for each operation, beside those at the edges of what its schema allows: about a minute.
+/// Random examples for each operation, beside those at the edges of what its schema allows: about a
+/// minute.
 const SHORT: &str = "3";
 /// The same, for the better part of an hour.
 const LONG: &str = "200";
@@ -134,7 +136,8 @@ impl Tools {
         self.ask_everything(&document, &configuration, node, examples)
     }
 
-    /// Definitions for TypeScript, which its compiler takes, and a program that uses them as people do.
+    /// Definitions for TypeScript, which its compiler takes, and a program that uses them as people
+    /// do.
     fn make_typescript(&self, document: &Path) -> Outcome {
         let definitions = self.made.join("openapi.d.ts");
         let bin = self.node.join("node_modules").join(".bin");
@@ -146,7 +149,8 @@ impl Tools {
         run_command(compiler.args(["--noEmit", "--strict"]).args([&definitions, &used]))
     }
 
-    /// A client for Python, which is used for what programs do most. It also says what there is to be asked for.
+    /// A client for Python, which is used for what programs do most. It also says what there is to
+    /// be asked for.
     fn use_client(&self, document: &Path, node: &Node) -> Result<PathBuf, String> {
         let configuration = self.made.join("schemathesis.toml");
         let mut generator = self.program("openapi-python-client");

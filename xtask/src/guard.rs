@@ -1,13 +1,13 @@
-//! What was started does not outlive us, however we end: a shell waits for the end of a pipe, which our death
-//! closes, and cleans up.
+//! What was started does not outlive us, however we end: a shell waits for the end of a pipe, which
+//! our death closes, and cleans up.
 
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Lines say which groups there are. At the end of them those that are left are killed, and then nobody
-/// writes to the folder any more.
+/// Lines say which groups there are. At the end of them those that are left are killed, and then
+/// nobody writes to the folder any more.
 const SCRIPT: &str = r#"
 trap '' HUP INT TERM
 groups=' '
@@ -21,7 +21,8 @@ for group in $groups; do kill -s KILL -- "-$group"; done
 rm -rf -- "$0"
 "#;
 
-/// Kills the groups it watches and removes its folder, when it is dropped or when this process is gone.
+/// Kills the groups it watches and removes its folder, when it is dropped or when this process is
+/// gone.
 #[derive(Debug)]
 pub(crate) struct Guard {
     shell: Child,

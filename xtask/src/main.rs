@@ -1,5 +1,5 @@
-//! The workshop: `cargo xtask test` is what CI runs, `bench` measures, `fuzz` and `simulate` search for
-//! trouble.
+//! The workshop: `cargo xtask test` is what CI runs, `bench` measures, `fuzz` and `simulate` search
+//! for trouble.
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "headings and results are this program's output")]
 
@@ -67,7 +67,8 @@ enum Command {
         #[arg(long, conflicts_with_all = ["seed", "minutes", "rate", "debug"])]
         short: bool,
     },
-    /// Clients ask for everything while nodes fail; a judge compares what they were told with what happened
+    /// Clients ask for everything while nodes fail; a judge compares what they were told with what
+    /// happened
     Torture {
         /// Decides what is asked for and what goes wrong
         #[arg(long, default_value_t = 1)]
@@ -93,7 +94,8 @@ enum Command {
         #[arg(long)]
         binary: Option<PathBuf>,
     },
-    /// Others' tools read `/openapi.json`, make clients from it, and ask a node for everything in it
+    /// Others' tools read `/openapi.json`, make clients from it, and ask a node for everything in
+    /// it
     Contract {
         /// Many more examples for each operation
         #[arg(long)]

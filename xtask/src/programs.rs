@@ -1,4 +1,5 @@
-//! What the tests need besides Rust, if it is not there yet: PostgreSQL with a pooler, and a browser with its driver.
+//! What the tests need besides Rust, if it is not there yet: PostgreSQL with a pooler, and a
+//! browser with its driver.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

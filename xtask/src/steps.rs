@@ -63,7 +63,8 @@ fn tests(root: &Path) -> Outcome {
         command
     };
     run(&mut test(&["--workspace"]))?;
-    // Of the whole workspace: another selection of packages has other features, and would be built anew.
+    // Of the whole workspace: another selection of packages has other features, and would be built
+    // anew.
     run(test(&["--workspace", "--test", "server"]).env("PUNCTUAL_TEST_STORE", "postgres"))
 }
 

@@ -1,5 +1,8 @@
 //! House rules for files, which no compiler knows.
 
+mod columns;
+mod map;
+
 use std::fs;
 use std::path::Path;
 
@@ -52,6 +55,7 @@ pub(crate) fn run(root: &Path) -> Outcome {
             }
         }
     })?;
+    findings.extend(map::check(root));
     for finding in &findings {
         println!("{finding}");
     }
@@ -128,6 +132,11 @@ fn check_text(path: &str, text: &str) -> Vec<String> {
             let unfinished = UNFINISHED.iter().filter(|word| line.contains(**word));
             findings.extend(unfinished.map(|word| format!("{path}:{lines}: `{word}`")));
         }
+    }
+    if is_rust {
+        let wide = columns::wide_lines(text);
+        findings
+            .extend(wide.map(|line| format!("{path}:{line}: more than {} columns", columns::MOST)));
     }
     let may_be_long = LONG_FILES.iter().any(|(long, _)| *long == path);
     if is_rust && lines > LINE_LIMIT && !may_be_long {

@@ -1,7 +1,8 @@
 //! Measures our evaluator beside three cron crates, on the same inputs in the same run.
 //!
 //! Times are printed, never asserted. What is checked is that answers agree with a slow, plain
-//! reference: a peer that is wrong is marked and does not count, and if ours is wrong the run fails.
+//! reference: a peer that is wrong is marked and does not count, and if ours is wrong the run
+//! fails.
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "the tables are this program's output")]
 

@@ -21,7 +21,8 @@
 //! assert_eq!(timing.words(), "at 02:30 every day, Berlin time");
 //!
 //! // The clock jumps from 02:00 to 03:00 on the 29th: it runs at the first instant after.
-//! let times: Vec<String> = timing.after(now).take(2).map(|due| due.effective.to_string()).collect();
+//! let due = timing.after(now).take(2);
+//! let times: Vec<String> = due.map(|due| due.effective.to_string()).collect();
 //! assert_eq!(times, ["2026-03-28T01:30:00Z", "2026-03-29T01:00:00Z"]);
 //!
 //! // A mistake has a place and a remedy.

@@ -204,7 +204,10 @@ pub(crate) struct NextArgs {
     #[arg(long, value_name = "TIME")]
     pub(crate) from: Option<String>,
     /// How many times to show
-    #[arg(long, short = 'n', default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(
+        long, short = 'n', default_value_t = 10,
+        value_parser = clap::value_parser!(u32).range(1..=10_000)
+    )]
     pub(crate) count: u32,
     /// What to do with an occurrence on a day off
     #[arg(long, value_enum)]

@@ -273,7 +273,7 @@ impl Posting {
             };
             match self.hub.command(command, None).await {
                 Ok(commanded) => {
-                    if matches!(commanded.answer, Answer::Lease { is_told_to_end: true, .. }) {
+                    if matches!(commanded.answer, Answer::Lease { must_cancel: true, .. }) {
                         cancel.cancel();
                     }
                 }

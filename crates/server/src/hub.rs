@@ -259,8 +259,8 @@ impl Hub {
         }
     }
 
-    /// Wakes the driver up. If the driver is gone, the signal is lost: the effects are read from the
-    /// store at the next start.
+    /// Wakes the driver up. If the driver is gone, the signal is lost: the effects are read from
+    /// the store at the next start.
     pub(crate) fn signal(&self, signal: DriverSignal) {
         let _ = self.signals.send(signal);
     }

@@ -1,6 +1,6 @@
-//! Fills a new embedded store with what a busy week leaves behind, and asks what pages ask:
-//! `cargo run --release -p punctual-store --example fill -- week.db [SCHEDULES] [RUNS]`.
-//! A file that is there is only asked, and so is a PostgreSQL (`postgres://…`, filled by `punctual migrate`).
+//! Fills a new embedded store with what a busy week leaves behind, and asks what pages ask: `cargo
+//! run --release -p punctual-store --example fill -- week.db [SCHEDULES] [RUNS]`. A file that is
+//! there is only asked, and so is a PostgreSQL (`postgres://…`, filled by `punctual migrate`).
 #![expect(clippy::print_stdout, reason = "times are this program's output")]
 #![expect(clippy::disallowed_methods, reason = "it measures, and decides nothing")]
 

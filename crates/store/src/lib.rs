@@ -64,9 +64,9 @@ pub type Answered<'a, T> = BoxFuture<'a, Result<T, Failure>>;
 
 /// A store, as a node drives it. Each method's comment says what is true after it returns.
 ///
-/// What is asked of a store and changes nothing is in [`Queries`], and what people and operators do beside the
-/// driver is in [`Administration`]. Both can be called on a `dyn Store`; a store that wraps another one to disturb
-/// it forwards them in one line, [`Store::administration`].
+/// What is asked of a store and changes nothing is in [`Queries`], and what people and operators do
+/// beside the driver is in [`Administration`]. Both can be called on a `dyn Store`; a store that
+/// wraps another one to disturb it forwards them in one line, [`Store::administration`].
 pub trait Store: Send + Sync + 'static {
     /// Everything that this trait does not name.
     fn administration(&self) -> &dyn Administration;

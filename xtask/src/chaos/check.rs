@@ -22,8 +22,9 @@ impl Checked {
     }
 }
 
-/// What became of the steps of the run `r`: in rows of their own, or in the row of the run that ended with them. For each run
-/// by itself: what it costs does not follow from what the planner expects of JSON.
+/// What became of the steps of the run `r`: in rows of their own, or in the row of the run that
+/// ended with them. For each run by itself: what it costs does not follow from what the planner
+/// expects of JSON.
 const DONE: &str = "LATERAL (SELECT step, status, attempts FROM steps WHERE steps.run = r.key
     UNION ALL SELECT (e->>0)::integer, (e->>2)::smallint, (e->>3)::integer
     FROM json_array_elements(r.last_steps::json) e)";
@@ -72,7 +73,8 @@ const RULES: [(&str, &str); 9] = [
          WHERE r.status = 4 GROUP BY r.key HAVING count(s.step) <> 1 OR min(s.status) <> 0",
     ),
     (
-        // Each attempt has a token of its own; one that was lost with its node is not counted, and has one.
+        // Each attempt has a token of its own; one that was lost with its node is not counted, and
+        // has one.
         "a run whose step had more attempts than tokens were given",
         "SELECT r.key, r.state, s.attempts FROM ended_runs r JOIN DONE s ON true
          WHERE (r.state::json->>'t')::integer < s.attempts",

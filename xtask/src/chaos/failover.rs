@@ -1,4 +1,5 @@
-//! The database's machine is lost, and a standby takes its place: nothing that was acknowledged is missing.
+//! The database's machine is lost, and a standby takes its place: nothing that was acknowledged is
+//! missing.
 
 use std::path::Path;
 use std::sync::Arc;

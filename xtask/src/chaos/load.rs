@@ -9,8 +9,8 @@ use super::node::Node;
 use crate::http::ask;
 use crate::steps::now;
 
-/// Steps that start a process are dear: one in so many. They take a while, so that some of them go on when
-/// their node is killed or held.
+/// Steps that start a process are dear: one in so many. They take a while, so that some of them go
+/// on when their node is killed or held.
 const ONE_COMMAND_IN: u64 = 100;
 const WORKFLOWS: [(&str, &str); 2] = [
     ("quick", r#"{"name": "quick", "steps": [{"id": "work", "type": "noop"}]}"#),

@@ -25,8 +25,8 @@ pub(super) struct Planned {
     pub(super) fault: Fault,
 }
 
-/// Each fault in a part of the time of its own, somewhere in it, and each node has its own. The last tenth is without: what is to come
-/// to rest has load meanwhile.
+/// Each fault in a part of the time of its own, somewhere in it, and each node has its own. The
+/// last tenth is without: what is to come to rest has load meanwhile.
 pub(super) fn plan(seed: u64, total: Duration) -> Vec<Planned> {
     let mut random = Random(seed);
     let mut nodes: [usize; NODES] = std::array::from_fn(|place| place);

@@ -14,9 +14,11 @@ use crate::steps::wall_millis;
 
 /// Of so many requests one is sent by a client that hangs up.
 const ONE_HANGS_UP_IN: usize = 8;
-/// A client that hangs up does so within so many milliseconds: before, while and after the command is committed.
+/// A client that hangs up does so within so many milliseconds: before, while and after the command
+/// is committed.
 const HANGS_UP_WITHIN: usize = 12;
-/// How often somebody asks again with the same `Idempotency-Key`, and how long they wait before that.
+/// How often somebody asks again with the same `Idempotency-Key`, and how long they wait before
+/// that.
 const TRIES: usize = 6;
 const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 
@@ -149,8 +151,8 @@ impl<'a> Client<'a> {
         format!("{}-{}", self.name, self.count)
     }
 
-    /// Asks for something and notes it. With a key, whoever has no answer may ask again. What was answered, if it was
-    /// acknowledged.
+    /// Asks for something and notes it. With a key, whoever has no answer may ask again. What was
+    /// answered, if it was acknowledged.
     pub(super) fn ask(&mut self, what: What, request: &Request<'_>) -> Option<Value> {
         let sent = wall_millis();
         let (mut reply, mut answer) = self.try_once(request, true);
@@ -164,7 +166,8 @@ impl<'a> Client<'a> {
             std::thread::sleep(BETWEEN_TRIES);
             let was_unknown = matches!(reply, Reply::Unknown(_));
             let (again, text) = self.try_once(request, false);
-            // A second try that was never sent says nothing about the first, which may have been carried out.
+            // A second try that was never sent says nothing about the first, which may have been
+            // carried out.
             if !(was_unknown && again == Reply::NeverSent) {
                 (reply, answer) = (again, text);
             }

@@ -1,5 +1,5 @@
-//! So much is written to an embedded store that its log would grow without end if nobody moved it into the file, while
-//! others read all the time.
+//! So much is written to an embedded store that its log would grow without end if nobody moved it
+//! into the file, while others read all the time.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,6 @@
-//! What happened, as far as somebody outside can know it: what clients asked for and were told, what arrived at
-//! the sink, which faults there were, and what the API says when everything has ended.
+//! What happened, as far as somebody outside can know it: what clients asked for and were told,
+//! what arrived at the sink, which faults there were, and what the API says when everything has
+//! ended.
 
 use std::collections::BTreeMap;
 
@@ -72,7 +73,8 @@ pub(super) enum What {
     Cancel { token: String },
 }
 
-/// A schedule that somebody asks for. Its name is its token, and so is `token` in the payload of its runs.
+/// A schedule that somebody asks for. Its name is its token, and so is `token` in the payload of
+/// its runs.
 #[derive(Clone, Debug)]
 pub(super) struct Wish {
     pub(super) token: String,

@@ -97,7 +97,8 @@ fn create(client: &mut Client<'_>, own: &mut Vec<Own>, wish: Wish) {
     };
     let answer = client.ask(What::Create(vec![wish]), &request);
     if let Some(id) = answer.and_then(|answer| Some(answer["id"].as_str()?.to_owned())) {
-        // What is edited too late runs twice: failures end a schedule, and people know approvals by their token.
+        // What is edited too late runs twice: failures end a schedule, and people know approvals by
+        // their token.
         let due = match (rule, work) {
             (_, Work::Approval | Work::Failing) => None,
             (Rule::At(at), _) => Some(at),
@@ -206,8 +207,8 @@ fn delete(client: &mut Client<'_>, own: &mut Vec<Own>) {
     client.ask(What::Delete { token }, &request);
 }
 
-/// Asks in quick succession, and hangs up each time: for work that begins at once, for schedules that are due soon,
-/// and with events.
+/// Asks in quick succession, and hangs up each time: for work that begins at once, for schedules
+/// that are due soon, and with events.
 pub(super) fn impatient(shared: &Shared, seed: u64, name: String) {
     let mut client = Client::new(shared, seed, name).hanging_up(HangsUp::Always);
     for _ in 0..IMPATIENT_ASKS {
@@ -241,7 +242,8 @@ pub(super) fn one_of_a_crowd(shared: &Shared, seed: u64, name: String) {
     }
 }
 
-/// Publishes one revision of `evolving` after the other, the next one only when this one is known to be live.
+/// Publishes one revision of `evolving` after the other, the next one only when this one is known
+/// to be live.
 pub(super) fn designer(shared: &Shared, seed: u64) {
     let mut client = Client::new(shared, seed, "designer".to_owned());
     let mut revision = 2;

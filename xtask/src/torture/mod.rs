@@ -1,5 +1,6 @@
-//! A black-box check of the real binary: clients ask for everything that can be asked for, nodes fail, and a judge
-//! compares what was acknowledged with what arrived at a sink and what the API says in the end.
+//! A black-box check of the real binary: clients ask for everything that can be asked for, nodes
+//! fail, and a judge compares what was acknowledged with what arrived at a sink and what the API
+//! says in the end.
 
 mod client;
 mod flood;
@@ -40,7 +41,8 @@ const BETWEEN: Duration = Duration::from_millis(1_500);
 /// Whatever has not ended this long after the load does not end.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Requests whose senders hang up when nothing else goes on, and how long what they ask for may take.
+/// Requests whose senders hang up when nothing else goes on, and how long what they ask for may
+/// take.
 const QUIET_HANG_UPS: usize = 8;
 const QUIET_PATIENCE: Duration = Duration::from_secs(20);
 
@@ -239,8 +241,8 @@ fn settle(shared: &Shared, patience: Duration) -> Result<Option<String>, String>
     }
 }
 
-/// One request after the other whose sender hangs up, each when nothing else goes on: nobody who comes later wakes
-/// the node up. What had not ended in time.
+/// One request after the other whose sender hangs up, each when nothing else goes on: nobody who
+/// comes later wakes the node up. What had not ended in time.
 fn quiet(world: &World, seed: u64) -> Result<Option<String>, String> {
     let mut client = load::quiet(&world.shared, seed);
     for _ in 0..QUIET_HANG_UPS {

@@ -1,4 +1,5 @@
-//! People: two who decide whatever is asked, at the same time, and one who looks into what is suspended.
+//! People: two who decide whatever is asked, at the same time, and one who looks into what is
+//! suspended.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,10 +12,12 @@ use crate::http::{Request, ask};
 
 /// Between two looks.
 const LOOKS: Duration = Duration::from_millis(300);
-/// A person says that a mutation did not happen only when nobody who was disturbed can still perform it.
+/// A person says that a mutation did not happen only when nobody who was disturbed can still
+/// perform it.
 const SETTLED: Millis = 3_000;
 
-/// Decides until nothing is expected any more. One approves what the other rejects; who is first is left to chance.
+/// Decides until nothing is expected any more. One approves what the other rejects; who is first is
+/// left to chance.
 pub(super) fn decider(shared: &Shared, seed: u64, is_second: bool) {
     let mut client = Client::new(shared, seed, format!("decider{}", u8::from(is_second)));
     let mut decided = BTreeSet::new();

@@ -11,7 +11,8 @@ pub(super) enum Act {
     Stall(usize),
     /// The node is stopped in order, and started again.
     Restart(usize),
-    /// The node's connections to the database go silent for ten seconds: nothing is closed, nothing arrives.
+    /// The node's connections to the database go silent for ten seconds: nothing is closed, nothing
+    /// arrives.
     Silence(usize),
     /// The database commits, but the node does not get the answer: the connection is cut instead.
     SwallowCommit(usize),
@@ -25,8 +26,8 @@ pub(super) enum Act {
     Flood,
 }
 
-/// The faults of one round, each kind that the store allows at least once. Connections go silent last: a node that was
-/// started again has new ones, and would not have to find out by itself.
+/// The faults of one round, each kind that the store allows at least once. Connections go silent
+/// last: a node that was started again has new ones, and would not have to find out by itself.
 pub(super) fn round(random: &mut Random, nodes: usize, is_shared: bool) -> Vec<Act> {
     let mut node = || random.below(nodes);
     let mut acts = vec![Act::Kill(node()), Act::Stall(node()), Act::Restart(node()), Act::HangUps];

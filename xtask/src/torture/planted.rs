@@ -1,5 +1,6 @@
-//! What is done to the store behind the nodes' backs, while they are stopped: rows that are lost or doubled, which the
-//! judge has to notice, and rows that nobody can read, which nodes have to live with and `punctual doctor` has to tell.
+//! What is done to the store behind the nodes' backs, while they are stopped: rows that are lost or
+//! doubled, which the judge has to notice, and rows that nobody can read, which nodes have to live
+//! with and `punctual doctor` has to tell.
 
 use std::path::Path;
 use std::process::Command;
@@ -42,7 +43,8 @@ const CHANGES: [(&str, &str, &str); 3] = [
     ),
 ];
 
-/// Changes the store of a stopped node in each way, on a copy, and asks a node about it: the judge has to notice.
+/// Changes the store of a stopped node in each way, on a copy, and asks a node about it: the judge
+/// has to notice.
 pub(super) fn change_rows(world: &mut World, history: &History) -> Outcome {
     let original = world.store();
     let copy = original.with_extension("original");
@@ -73,8 +75,8 @@ fn execute(path: &Path, sql: &str) -> Result<usize, String> {
     connection.execute(sql, []).map_err(|why| format!("{sql}: {why}"))
 }
 
-/// Rows that cannot be read any more. A node has to live with them: it starts, what is not damaged is due as ever, and
-/// `punctual doctor` tells of each.
+/// Rows that cannot be read any more. A node has to live with them: it starts, what is not damaged
+/// is due as ever, and `punctual doctor` tells of each.
 pub(super) fn damage_rows(world: &mut World) -> Outcome {
     let mut victims = Vec::new();
     for name in ["declared", "progress", "run"] {

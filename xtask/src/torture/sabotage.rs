@@ -13,8 +13,8 @@ pub(super) struct Sabotage {
     apply: fn(&mut History) -> bool,
 }
 
-/// Applies each sabotage that the history has something for. An error names those that the judge did not notice; else
-/// the names of those that were tried.
+/// Applies each sabotage that the history has something for. An error names those that the judge
+/// did not notice; else the names of those that were tried.
 pub(super) fn check(history: &History) -> Result<Vec<&'static str>, String> {
     let (mut tried, mut unnoticed) = (Vec::new(), Vec::new());
     for sabotage in &ALL {

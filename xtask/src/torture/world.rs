@@ -28,7 +28,8 @@ const ABSENCE: Duration = Duration::from_secs(1);
 const STALL: Duration = Duration::from_secs(10);
 /// While connections are silent, those that were made meanwhile are silenced so often.
 const SILENCED_EVERY: Duration = Duration::from_millis(50);
-/// How long after a fault work may be found lost and done again: leases run out, connections are given up.
+/// How long after a fault work may be found lost and done again: leases run out, connections are
+/// given up.
 const AFTERMATH: i64 = 6_000;
 
 /// How wrong the clocks of nodes on a shared store are, in seconds: the database's decides.
@@ -260,8 +261,9 @@ impl World {
         Ok(())
     }
 
-    /// Clients that hang up, while nodes are held for an instant again and again: a request and the end of its connection
-    /// are then there at once, and the caller is gone before anything is committed.
+    /// Clients that hang up, while nodes are held for an instant again and again: a request and the
+    /// end of its connection are then there at once, and the caller is gone before anything is
+    /// committed.
     fn hang_ups(&mut self) -> Result<(), String> {
         let crowd = self.crowd(IMPATIENT, "impatient", load::impatient);
         while crowd.iter().any(|client| !client.is_finished()) {

@@ -128,7 +128,10 @@ pub(crate) enum ResolutionArg {
 #[derive(Debug, Args)]
 pub(crate) struct PageArgs {
     /// The most entries to list
-    #[arg(long, short = 'n', default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(
+        long, short = 'n', default_value_t = 50,
+        value_parser = clap::value_parser!(u32).range(1..=1000)
+    )]
     pub(crate) limit: u32,
     /// The cursor that the previous page printed
     #[arg(long)]

@@ -113,7 +113,10 @@ Examples:
         #[command(flatten)]
         which: Id,
         /// How many times to show
-        #[arg(long, short = 'n', default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+        #[arg(
+            long, short = 'n', default_value_t = 10,
+            value_parser = clap::value_parser!(u32).range(1..=1000)
+        )]
         count: u32,
     },
     /// Show the ledger: the outcome of each occurrence, and its reason

@@ -110,7 +110,9 @@ fn serve(args: &ServeArgs, zones: Zones, secrets: Arc<Secrets>) -> Result<(), Fa
             other => not_started(other),
         })?;
         let mut watch = match &args.dir {
-            Some(dir) if args.watch => Some(Watch::new(dir, &checked, scripts.clone(), args.prune)?),
+            Some(dir) if args.watch => {
+                Some(Watch::new(dir, &checked, scripts.clone(), args.prune)?)
+            }
             _ => None,
         };
         if let Err(failure) = server.warn_of_channels().await {

@@ -20,7 +20,7 @@ impl<F: RunHistory> Decider<'_, F> {
         self.run.position.is_stopping()
     }
 
-    /// Begins to end the run. Activity attempts are told to stop; parts that only wait end at once.
+    /// Begins to end the run. Active attempts are told to stop; parts that only wait end at once.
     pub(super) fn end_from_outside(&mut self, ending: Ending, error: RunError, retryable: bool) {
         if self.run.started_at.is_none() {
             return self.end(ending, Some(error), retryable);
@@ -37,7 +37,7 @@ impl<F: RunHistory> Decider<'_, F> {
                 }
                 _ => {
                     let active = self.remove(at);
-                    self.let_go(&active, &error);
+                    self.cancel_waiting(&active, &error);
                     continue;
                 }
             }
@@ -53,7 +53,7 @@ impl<F: RunHistory> Decider<'_, F> {
     }
 
     /// Cancels a part that nobody performs.
-    fn let_go(&mut self, active: &Activity, error: &RunError) {
+    fn cancel_waiting(&mut self, active: &Activity, error: &RunError) {
         let has_begun = active.attempt > 0 || active.doing.since().is_some();
         if has_begun {
             let mut error = error.clone();

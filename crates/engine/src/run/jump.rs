@@ -39,7 +39,7 @@ impl<F: RunHistory> Decider<'_, F> {
         Ok(())
     }
 
-    /// Resets the step and everything that depends on it. Activity parts of these steps are
+    /// Resets the step and everything that depends on it. Active parts of these steps are
     /// abandoned.
     fn do_again(&mut self, target: u32) -> Result<(), F::Error> {
         let mut again = BTreeSet::from([target]);

@@ -143,7 +143,7 @@ pub struct RunState {
     /// The last fencing token that was given. Each attempt has its own.
     #[serde(rename = "t", default)]
     pub token: u32,
-    /// Activity parts, in the order in which they began.
+    /// Active parts, in the order in which they began.
     #[serde(rename = "a", default, skip_serializing_if = "Vec::is_empty")]
     pub active: Vec<Activity>,
     /// Completed steps that have a compensation, in the order in which they ended.

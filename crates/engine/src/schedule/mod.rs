@@ -331,8 +331,8 @@ struct Decider<'a, 'b> {
 }
 
 impl Schedule {
-    /// Gives up the occurrences that wait to start or to be tried again, and the run that has ended,
-    /// without deciding anything. Returns the ledger rows of the occurrences.
+    /// Gives up the occurrences that wait to start or to be tried again, and the run that has
+    /// ended, without deciding anything. Returns the ledger rows of the occurrences.
     pub(crate) fn forget_waiting(
         &mut self,
         ended: Option<RunKey>,

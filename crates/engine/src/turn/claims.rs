@@ -43,11 +43,11 @@ impl<B: TransactionReader> Turn<'_, B> {
             Some(_) => Some(self.phase_input(key, part)?.to_string()),
             None => None,
         };
-        let Some(slot) = self.loaded.runs.loaded(key) else { return Ok(None) };
+        let Some(entity) = self.loaded.runs.loaded(key) else { return Ok(None) };
         let mut history = super::history::RunFacts {
             reader: self.reader,
             run: key,
-            records: &slot.notes.records,
+            records: &entity.notes.records,
         };
         // A phase receives its input directly. Only a script of a process reads the outputs of
         // other steps.
@@ -55,14 +55,14 @@ impl<B: TransactionReader> Turn<'_, B> {
         let scope = match is_given {
             true => None,
             false => run::scope_of_part(
-                &slot.now,
+                &entity.now,
                 &definition,
                 part,
                 &mut history,
                 &mut self.loaded.item_scope,
             )?,
         };
-        let active = slot.now.position.part(part.step, part.item);
+        let active = entity.now.position.part(part.step, part.item);
         let attempt = active.map_or(0, |active| active.attempt);
         let since =
             active.and_then(|active| active.doing.since()).unwrap_or(self.context.moment.now);
@@ -169,7 +169,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             Err(refusal) => return Ok(Err(Refused::Run(refusal))),
         };
         let until = self.lease_of(key, token).unwrap_or(lease_until);
-        Ok(Ok(Answer::Lease { until, is_told_to_end: beaten.is_ending }))
+        Ok(Ok(Answer::Lease { until, must_cancel: beaten.is_ending }))
     }
 
     fn lease_of(&self, key: RunKey, token: u32) -> Option<Timestamp> {

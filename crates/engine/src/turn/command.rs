@@ -234,7 +234,7 @@ pub enum Answer {
     Lease {
         until: Timestamp,
         /// Whether the worker should stop the attempt.
-        is_told_to_end: bool,
+        must_cancel: bool,
     },
     /// The workflow was created or changed.
     Workflow {

@@ -1,6 +1,6 @@
 //! One turn: the engine takes inputs and returns the writes, effects and notices that follow from
-//! them. The store gives the turn a [`TransactionReader`] to read from, applies its [`Writes`] in the same
-//! transaction, and returns effects and notices to its caller.
+//! them. The store gives the turn a [`TransactionReader`] to read from, applies its [`Writes`] in
+//! the same transaction, and returns effects and notices to its caller.
 
 mod capacity;
 mod children;

@@ -391,21 +391,22 @@ impl<B: TransactionReader> Turn<'_, B> {
         };
         let is_paused = definition.has_pausable_deadline()
             && self.load_workflow(workflow)?.is_some_and(|workflow| workflow.paused);
-        let Some(slot) = self.loaded.runs.loaded_mut(key) else {
+        let Some(entity) = self.loaded.runs.loaded_mut(key) else {
             return Ok(Ok(Decided::default()));
         };
-        let (before, had_ended) = (slot.now.status, slot.now.status.has_ended());
+        let (before, had_ended) = (entity.now.status, entity.now.status.has_ended());
         let (now, node) = (self.context.moment.now, self.context.node);
-        let has_moved = !matches!(input, Input::Heartbeat { .. });
+        let steps_changed = !matches!(input, Input::Heartbeat { .. });
         let said_by = match &input {
             Input::Resolve { by, .. } => Some(by.clone()),
             _ => None,
         };
-        let mut history = RunFacts { reader: self.reader, run: key, records: &slot.notes.records };
+        let mut history =
+            RunFacts { reader: self.reader, run: key, records: &entity.notes.records };
         let (free, starts_left) = (&mut self.capacity.free_slots, &mut self.worklist.starts_left);
         let performer = NodeCapacity { node, free, starts_left, is_paused };
         let decided = run::decide(
-            &mut slot.now,
+            &mut entity.now,
             &definition,
             self.context.rules,
             input,
@@ -418,15 +419,15 @@ impl<B: TransactionReader> Turn<'_, B> {
             Err(refusal) => return Ok(Err(refusal)),
         };
         if self.context.is_traced {
-            trace_attempts(&mut self.output.spans, &slot.now, &definition, &decision);
+            trace_attempts(&mut self.output.spans, &entity.now, &definition, &decision);
         }
-        slot.touch(Change::Progress);
-        slot.notes.keep(&mut decision, has_moved);
-        if slot.now.is_ready() {
+        entity.touch(Change::Progress);
+        entity.notes.keep(&mut decision, steps_changed);
+        if entity.now.is_ready() {
             self.capacity.rescan = true;
             self.capacity.has_more |= self.worklist.starts_left == 0;
         }
-        let has_ended = slot.now.status.has_ended() && !had_ended;
+        let has_ended = entity.now.status.has_ended() && !had_ended;
         let retryable = decision.retryable;
         let decided = Decided {
             took: decision.took,

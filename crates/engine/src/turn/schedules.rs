@@ -35,20 +35,22 @@ impl<B: TransactionReader> Turn<'_, B> {
         if matches!(input, Input::Due) && hold.is_none() && self.waits_for_its_turn(id)? {
             hold = Some("an earlier run of this producer waits for its workflow to be free");
         }
-        let Some(slot) = self.loaded.schedules.loaded_mut(id) else { return Ok(Ok(())) };
-        let overrides = match slot.now.progress.has_overrides {
+        let Some(entity) = self.loaded.schedules.loaded_mut(id) else { return Ok(Ok(())) };
+        let overrides = match entity.now.progress.has_overrides {
             true => self.reader.overrides(id)?,
             false => Vec::new(),
         };
         let declared = match &input {
             Input::Edit(declared) => declared,
-            _ => &slot.now.declared,
+            _ => &entity.now.declared,
         };
         let anchor = match &input {
-            Input::Edit(declared) => slot.now.anchor_after_edit(declared, self.context.moment.now),
+            Input::Edit(declared) => {
+                entity.now.anchor_after_edit(declared, self.context.moment.now)
+            }
             // The schedule continues from now on, so an interval counts from now.
             Input::Resume { catch_up: false } | Input::Revive => self.context.moment.now,
-            _ => slot.now.progress.anchor,
+            _ => entity.now.progress.anchor,
         };
         let spread_key = schedule::spread_key(declared, id);
         let plan = match declared.plan(self.context.rules, anchor, &spread_key) {
@@ -66,13 +68,13 @@ impl<B: TransactionReader> Turn<'_, B> {
             }
         };
         let edits = matches!(input, Input::Edit(_));
-        let old_status = slot.now.status;
+        let old_status = entity.now.status;
         let ended = match &input {
             Input::RunEnded { run, .. } => Some(*run),
             _ => None,
         };
         let is_due = matches!(input, Input::Due);
-        let (first_new, told_at) = (slot.now.progress.n, slot.now.updated_at);
+        let (first_new, told_at) = (entity.now.progress.n, entity.now.updated_at);
         let mut new_key = || self.reader.new_run_key();
         let mut situation = DecideContext {
             plan: &plan,
@@ -81,13 +83,13 @@ impl<B: TransactionReader> Turn<'_, B> {
             moment: self.context.moment,
             new_key: &mut new_key,
         };
-        let mut decision = match schedule::decide(&mut slot.now, input, &mut situation) {
+        let mut decision = match schedule::decide(&mut entity.now, input, &mut situation) {
             Ok(decision) => decision,
             Err(refusal) => return self.refused(id, refusal),
         };
         let change = if edits { Change::Declaration } else { Change::Progress };
-        slot.touch(change);
-        let has_died = slot.now.status == Status::Dead && old_status != Status::Dead;
+        entity.touch(change);
+        let has_died = entity.now.status == Status::Dead && old_status != Status::Dead;
         let verdict = decision.verdict.take();
         if is_due {
             // Occurrences that were due before the schedule was declared, edited or resumed were

@@ -144,7 +144,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             self.hand_out(key, part, token)?;
         }
         for token in decision.cancel {
-            self.call_off(key, token);
+            self.cancel_attempt(key, token);
         }
         let queueing = decision.queueing.into_iter().map(|queueing| (key, queueing));
         self.output.writes.queueing.extend(queueing);
@@ -197,7 +197,7 @@ impl<B: TransactionReader> Turn<'_, B> {
 
     /// Tells an attempt to end. An attempt that this same turn was to begin, and has abandoned,
     /// does not begin.
-    fn call_off(&mut self, key: RunKey, token: u32) {
+    fn cancel_attempt(&mut self, key: RunKey, token: u32) {
         let run = self.loaded.runs.get(key);
         let is_given_up = run.is_none_or(|run| run.position.with_token(token).is_none());
         let begins =

@@ -234,7 +234,7 @@ pub enum OverrideWrite {
     Delete(ScheduleId, Timestamp),
 }
 
-/// Work to do after the commit. ActivityStatus it twice is harmless. If it is lost with its node, the
+/// Work to do after the commit. Doing it twice is harmless. If it is lost with its node, the
 /// expired lease of that node brings it back.
 #[derive(Clone, Debug)]
 pub enum Effect {

@@ -330,12 +330,18 @@ const WORDS: [&str; 44] = [
 ];
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 3_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     /// Any text is either refused with a span or evaluated. Once checked, an expression can fail
     /// only because of its values or the limits.
     #[test]
-    fn any_words_do_no_harm(words in prop::collection::vec((0..WORDS.len(), any::<bool>()), 1..14)) {
+    fn any_words_do_no_harm(
+        words in prop::collection::vec((0..WORDS.len(), any::<bool>()), 1..14)
+    ) {
         let word = |(word, space): &(usize, bool)| format!("{}{}", WORDS[*word], if *space { " " } else { "" });
         let written: String = words.iter().map(word).collect();
         let held = holds(&written, &scope());

@@ -158,13 +158,23 @@ fn kept(read: &Definition) -> [usize; 7] {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 500,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     /// A definition with pieces inserted and removed is either read, or refused with flaws that can
     /// be shown.
     #[test]
-    fn damaged_definitions_do_no_harm(edits in prop::collection::vec((any::<prop::sample::Index>(), 0..PIECES.len(), 0..12_usize), 1..6)) {
-        let whole = if edits.len() % 2 == 0 { crate::accepted::REPORT } else { crate::processes::INVOICE };
+    fn damaged_definitions_do_no_harm(
+        edits in prop::collection::vec(
+            (any::<prop::sample::Index>(), 0..PIECES.len(), 0..12_usize),
+            1..6,
+        )
+    ) {
+        let texts = [crate::accepted::REPORT, crate::processes::INVOICE];
+        let whole = texts[edits.len() % 2];
         let mut text: Vec<char> = whole.chars().collect();
         for (at, piece, removed) in edits {
             let at = at.index(text.len());

@@ -361,8 +361,8 @@ async fn heartbeat(
     let lease = lease(lease_seconds);
     let command = Command::Heartbeat { id, token: token.number, claimant, lease };
     match app.hub().command(command, None).await?.answer {
-        Answer::Lease { until, is_told_to_end } => {
-            answer::ok(&Beaten { lease_until: until, cancel: is_told_to_end })
+        Answer::Lease { until, must_cancel } => {
+            answer::ok(&Beaten { lease_until: until, cancel: must_cancel })
         }
         _ => Err(Problem::unavailable("The store answers something else.")),
     }

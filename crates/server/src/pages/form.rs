@@ -82,7 +82,8 @@ impl<'a> Action<'a> {
     pub(super) fn show(&self, context: &PageContext) -> Markup {
         html! {
             form method="post" action={ "/forms/" (self.path) } data-ask=[self.ask] {
-                (hidden(context, self.next.as_deref().unwrap_or(&context.address), self.said, self.method))
+                @let next = self.next.as_deref().unwrap_or(&context.address);
+                (hidden(context, next, self.said, self.method))
                 @for (name, value) in &self.fields {
                     input type="hidden" name=(name) value=(value);
                 }

@@ -73,7 +73,8 @@ impl PageContext {
             (DOCTYPE)
             html lang="en" data-theme=[theme] {
                 (head(&page.title))
-                body data-live=[page.live.as_deref()] data-now=(self.now) data-zone=(self.zone.name()) {
+                body data-live=[page.live.as_deref()] data-now=(self.now)
+                    data-zone=(self.zone.name()) {
                     a.skip href="#content" { "Skip to the content" }
                     div.frame {
                         (self.side())

@@ -158,7 +158,12 @@ impl Store for GatedStore {
         fn skew() -> SignedDuration;
         fn connections() -> Option<Connections>;
         fn leave(node: NodeId) -> Answered<'_, ()>;
-        fn put_calendar(id: &str, spec: &str, moment: Moment, audit: Option<AuditEntry>) -> Answered<'_, Vec<ScheduleId>>;
+        fn put_calendar(
+            id: &str,
+            spec: &str,
+            moment: Moment,
+            audit: Option<AuditEntry>
+        ) -> Answered<'_, Vec<ScheduleId>>;
         fn outdated(zones: &str, after: ScheduleId, limit: usize) -> Answered<'_, Vec<ScheduleId>>;
         fn expire(now: Timestamp, keep: SignedDuration, limit: usize) -> Answered<'_, Expired>;
     }

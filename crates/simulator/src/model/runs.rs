@@ -298,7 +298,10 @@ fn looked(before: &RunRow, reports: &[Reported]) -> bool {
 impl RunRow {
     /// The part that the attempt with this token is of, if a node performs it.
     pub(crate) fn performed(&self, token: u32) -> Option<Part> {
-        let is_it = |active: &&Activity| matches!(active.doing, ActivityStatus::Performed { token: t, .. } if t == token);
+        let is_it = |active: &&Activity| match active.doing {
+            ActivityStatus::Performed { token: t, .. } => t == token,
+            _ => false,
+        };
         let found = self.position.active.iter().find(is_it).filter(|_| !self.status.has_ended());
         found.map(Activity::part)
     }

@@ -169,10 +169,11 @@ impl Postgres {
     }
 
     /// Runs one query on a connection of its own.
-    fn read<T: Send + 'static>(
-        &self,
-        question: impl for<'c> FnOnce(&'c Client) -> BoxFuture<'c, Result<T, Failure>> + Send + 'static,
-    ) -> Answered<'_, T> {
+    fn read<T, Q>(&self, question: Q) -> Answered<'_, T>
+    where
+        T: Send + 'static,
+        Q: for<'c> FnOnce(&'c Client) -> BoxFuture<'c, Result<T, Failure>> + Send + 'static,
+    {
         Box::pin(async move {
             let given_up = self.target.given_up();
             if self.given_up.swap(given_up, Ordering::Relaxed) != given_up {

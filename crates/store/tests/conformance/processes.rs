@@ -168,7 +168,7 @@ pub(crate) async fn a_worker_that_is_silent_loses_its_attempt(mut world: World) 
     world.join(1).await;
     assert_eq!(world.turn(1).await.recovered.taken_over, 0);
     assert_eq!(world.queues().await, []);
-    let lease = Answer::Lease { until: minute(3), is_told_to_end: false };
+    let lease = Answer::Lease { until: minute(3), must_cancel: false };
     assert_eq!(world.heartbeat(2, &run, first.token).await.unwrap(), lease);
     assert_eq!(world.turn(2).await.next_wakeup, Some(minute(3)));
     world.turn(3).await;
@@ -198,7 +198,7 @@ pub(crate) async fn a_worker_hears_of_a_cancel(mut world: World) {
     world.cancel(0, &run).await;
     assert_eq!(world.queues().await, [], "what nobody has taken is given up at once");
     world.holds_together().await;
-    let Answer::Lease { is_told_to_end: true, .. } =
+    let Answer::Lease { must_cancel: true, .. } =
         world.heartbeat(0, &run, taken.token).await.unwrap()
     else {
         panic!("it is not told")

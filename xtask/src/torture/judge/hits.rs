@@ -44,7 +44,8 @@ fn repeated(case: &Case<'_>, key: &str, hits: &[&Hit], findings: &mut Vec<Findin
     }
 }
 
-/// Every request belongs to a run that is known, does that run's work, and does not come before it is due.
+/// Every request belongs to a run that is known, does that run's work, and does not come before it
+/// is due.
 fn asked_for(case: &Case<'_>, key: &str, hits: &[&Hit], findings: &mut Vec<Finding>) {
     let mut rule = Rule("a request of no known run", findings);
     let Some((run, step)) = key.split_once('/') else {
@@ -93,15 +94,17 @@ fn performed(case: &Case<'_>, run: &Run, work: Work, hits: &[&Hit], findings: &m
         .wrong_if(rejected && !hits.is_empty(), || format!("{run:?}: {hits:?}"));
 }
 
-/// No more runs of a limited workflow are at work at a time than it allows. What a run's own records say of its beginning
-/// is when the decision began, which may have waited for others to end.
+/// No more runs of a limited workflow are at work at a time than it allows. What a run's own
+/// records say of its beginning is when the decision began, which may have waited for others to
+/// end.
 fn limit(case: &Case<'_>, work: Work, findings: &mut Vec<Finding>) {
     let path = format!("/{}/", work.name());
     let mut changes: Vec<(Millis, i32)> = Vec::new();
     for hit in case.history.hits.iter().filter(|hit| hit.path.starts_with(&path)) {
         changes.extend([(hit.at, 1), (hit.done, -1)]);
     }
-    // A request that ended in a millisecond is counted as over before one that arrived in the same millisecond.
+    // A request that ended in a millisecond is counted as over before one that arrived in the same
+    // millisecond.
     changes.sort_unstable();
     let (mut active, mut most, mut at) = (0, 0, 0);
     for (when, change) in changes {

@@ -226,10 +226,10 @@ fn a_worker_that_dies_loses_its_lease_and_its_late_report_is_refused() {
     let (mut world, run) = queued(true);
     let first = claim(&mut world, "one").unwrap();
     world.advance_to("2026-03-02T09:00:20Z");
-    let Answer::Lease { until, is_told_to_end } = beat(&mut world, run, first).unwrap() else {
+    let Answer::Lease { until, must_cancel } = beat(&mut world, run, first).unwrap() else {
         panic!("no lease");
     };
-    assert_eq!((until, is_told_to_end), (at("2026-03-02T09:00:50Z"), false));
+    assert_eq!((until, must_cancel), (at("2026-03-02T09:00:50Z"), false));
     world.advance_to("2026-03-02T09:00:49Z");
     assert_eq!(claim(&mut world, "two"), None);
     world.advance_to("2026-03-02T09:00:50Z");
@@ -277,7 +277,7 @@ fn a_worker_hears_that_it_is_to_give_up() {
     let id = world.memory.runs[&run].id.clone();
     world.command(Command::CancelRun { id, reason: "enough".to_owned() }).unwrap();
     let beaten = beat(&mut world, run, token).unwrap();
-    assert!(matches!(beaten, Answer::Lease { is_told_to_end: true, .. }), "{beaten:?}");
+    assert!(matches!(beaten, Answer::Lease { must_cancel: true, .. }), "{beaten:?}");
     let end = AttemptEnd::Cancelled { message: "gave up".to_owned() };
     report(&mut world, run, token, end).unwrap();
     assert_eq!(status(&world, run), RunStatus::Cancelled);

@@ -33,8 +33,13 @@ pub(super) fn buttons(context: &PageContext, whole: &WholeRun) -> Markup {
     };
     html! {
         div.row {
-            @if !run.status.has_ended() && run.position.ending.is_none() { (cancel(context, whole)) }
-            @if matches!(run.status, RunStatus::Failed | RunStatus::TimedOut | RunStatus::Cancelled) {
+            @if !run.status.has_ended() && run.position.ending.is_none() {
+                (cancel(context, whole))
+            }
+            @if matches!(
+                run.status,
+                RunStatus::Failed | RunStatus::TimedOut | RunStatus::Cancelled
+            ) {
                 @if run.handler.is_none() {
                     (again("failed", "Retry from where it failed").class("main").show(context))
                 }
@@ -79,7 +84,9 @@ pub(super) fn resolutions(context: &PageContext, whole: &WholeRun) -> Markup {
                         "Trying it again could do it twice: somebody has to look, and to say."
                     }
                     @if let Some(error) = &run.error { p.muted { (error.message) } }
-                    @if context.may(Permission::Operate) { (resolution(context, whole, place, &step.id)) }
+                    @if context.may(Permission::Operate) {
+                        (resolution(context, whole, place, &step.id))
+                    }
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! ScheduleFacts about a run: its origin, its times, its alerts and its mutation.
+//! Facts about a run: its origin, its times, its alerts and its mutation.
 
 use engine::RunId;
 use engine::handlers::MutationStatus;

@@ -52,7 +52,8 @@ pub(super) fn lines(context: &PageContext, runs: &[RunView], none: &str) -> Mark
                             }
                             td { (badge::run(view.run.status)) }
                             td.number.small {
-                                (when::age(context, view.run.ended_at.unwrap_or(view.run.created_at)))
+                                @let since = view.run.ended_at.unwrap_or(view.run.created_at);
+                                (when::age(context, since))
                             }
                         }
                     }

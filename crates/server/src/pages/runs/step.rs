@@ -124,10 +124,13 @@ fn earlier(context: &PageContext, part: &PartObject) -> Markup {
                             td data-label="How it ended" { (badge(attempt.status, class(attempt.status))) }
                             td.small data-label="When" {
                                 (when::at(context, attempt.started_at)) " · "
-                                (when::took_until(context, Some(attempt.started_at), Some(attempt.ended_at)))
+                                @let (from, to) = (attempt.started_at, attempt.ended_at);
+                                (when::took_until(context, Some(from), Some(to)))
                             }
                             td.small data-label="What went wrong" {
-                                @if let Some(error) = &attempt.error { (super::in_a_line(&error.message)) }
+                                @if let Some(error) = &attempt.error {
+                                    (super::in_a_line(&error.message))
+                                }
                             }
                         }
                     }

@@ -155,7 +155,9 @@ pub(super) fn items(step: &StepObject, address: &str) -> Markup {
             @for item in failed {
                 li {
                     "Item " (item.index.unwrap_or_default()) ": "
-                    @if let Some(RunError { message, .. }) = &item.error { (super::in_a_line(message)) }
+                    @if let Some(RunError { message, .. }) = &item.error {
+                        (super::in_a_line(message))
+                    }
                 }
             }
         }

@@ -170,7 +170,9 @@ fn later(context: &PageContext, looked: &Looked, rows: &[Row]) -> Markup {
                             OverrideAction::Payload(_) => "has its own payload",
                         }
                         " by " (over.by)
-                        @if context.may(Permission::Operate) { (undo(context, looked, over.nominal)) }
+                        @if context.may(Permission::Operate) {
+                            (undo(context, looked, over.nominal))
+                        }
                     }
                 }
             }

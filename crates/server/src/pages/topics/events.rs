@@ -4,6 +4,7 @@ use axum::extract::Path;
 use axum::response::Response;
 use engine::topics::EventState;
 use maud::{Markup, html};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use store::{EventQuery, EventView, TopicView};
 
 use crate::http::access::Permission;
@@ -150,7 +151,7 @@ fn row(context: &PageContext, topic: &TopicView, EventView { event, run }: &Even
             }
             td.actions {
                 @if event.fate.state == EventState::Pending && context.may(Permission::Operate) {
-                    @let id = percent_encoding::utf8_percent_encode(id, percent_encoding::NON_ALPHANUMERIC);
+                    @let id = utf8_percent_encode(id, NON_ALPHANUMERIC);
                     (Action::new(format!("topics/{}/events/{id}/skip", topic.topic.id), "Skip")
                         .ask("Nobody will work on this event. Skip it?")
                         .said("Skipped.")

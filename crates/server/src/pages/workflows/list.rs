@@ -109,7 +109,9 @@ fn row(context: &PageContext, view: &WorkflowView, last: Option<&RunView>) -> Ma
         tr id={ "workflow-" (workflow.id) } {
             td {
                 a.name href=(address(workflow)) { (workflow.name) }
-                @if let Some(text) = &view.definition.description { div.small.muted { (in_a_line(text)) } }
+                @if let Some(text) = &view.definition.description {
+                    div.small.muted { (in_a_line(text)) }
+                }
             }
             td data-label="State" {
                 (badge::workflow(workflow.status, workflow.paused))

@@ -92,8 +92,8 @@ impl TxConnection {
         }
     }
 
-    /// Runs `work` in a transaction, which it must end with [`TxConnection::commit`]; an open one is rolled
-    /// back. Work that collided with another transaction runs again from the beginning.
+    /// Runs `work` in a transaction, which it must end with [`TxConnection::commit`]; an open one
+    /// is rolled back. Work that collided with another transaction runs again from the beginning.
     pub(crate) fn transact<T>(
         &mut self,
         mut work: impl FnMut(&mut TxConnection) -> Result<T, Failure>,

@@ -96,7 +96,7 @@ pub(crate) fn prefetch_around(
     }
     let events_at = queries.len();
     if let Some((topic, message_ids)) = &about.published {
-        // Query after the topic is locked, so that event keys increase in the order of commits.
+        // Asked after the topic is locked, so that event keys increase in the order of commits.
         queries.extend([topic_load::ask_fates(*topic, message_ids), ask_event_block()]);
     }
     let found = reader.tx.ask(queries)?;

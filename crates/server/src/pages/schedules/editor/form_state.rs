@@ -75,7 +75,8 @@ impl FormState<'_> {
     pub(super) fn line(&self, field: &Field<'_>) -> Markup {
         let value = self.typed.get(field.path());
         self.field(field, html! {
-            input type=(field.kind) id=(field.id()) name=(field.name) value=(value) list=[field.list]
+            input type=(field.kind) id=(field.id()) name=(field.name) value=(value)
+                list=[field.list]
                 placeholder=(field.placeholder) aria-describedby=[field.described()]
                 aria-invalid=[self.is_wrong(field)] autocomplete="off" spellcheck="false" required[field.is_required]
                 step=[(field.kind == "datetime-local").then_some("1")];
