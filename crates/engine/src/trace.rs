@@ -212,7 +212,7 @@ mod tests {
         assert_eq!((called.trace, called.span), (caller.trace, run.span));
 
         let at = |ms| Timestamp::from_millisecond(ms).unwrap();
-        let part = |step, item: i32| Part { step, item: item.into() };
+        let part = |step, item: i32| Part { step, item: Item::try_from(item).unwrap() };
         let attempts = [
             run.of_attempt(part(0, 0), 1, at(1)),
             run.of_attempt(part(1, 0), 1, at(1)),

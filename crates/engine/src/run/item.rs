@@ -1,12 +1,14 @@
 //! The parts of a step: the step itself, its items, its compensation and its reconciliation.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// One part of a step. An attempt or a record belongs to exactly one part.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
 )]
-#[serde(from = "i32", into = "i32")]
+#[serde(try_from = "i32", into = "i32")]
 pub enum Item {
     /// The reconciliation: an attempt to find out whether the step was done.
     Reconciling,
@@ -50,13 +52,28 @@ impl Item {
     }
 }
 
-impl From<i32> for Item {
-    fn from(number: i32) -> Item {
+/// A stored number that is no part of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownItem(i32);
+
+impl fmt::Display for UnknownItem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is the number of no part of a step; expected -2 or more", self.0)
+    }
+}
+
+impl std::error::Error for UnknownItem {}
+
+impl TryFrom<i32> for Item {
+    type Error = UnknownItem;
+
+    fn try_from(number: i32) -> Result<Item, UnknownItem> {
         match number {
-            1.. => Item::Nth((number - 1).unsigned_abs()),
-            0 => Item::Whole,
-            -1 => Item::Undoing,
-            _ => Item::Reconciling,
+            1.. => Ok(Item::Nth((number - 1).unsigned_abs())),
+            0 => Ok(Item::Whole),
+            -1 => Ok(Item::Undoing),
+            -2 => Ok(Item::Reconciling),
+            ..-2 => Err(UnknownItem(number)),
         }
     }
 }
@@ -80,7 +97,7 @@ mod tests {
             (Item::Nth(0), 1),
             (Item::Nth(41), 42),
         ] {
-            assert_eq!((item.number(), Item::from(number)), (number, item));
+            assert_eq!((item.number(), Item::try_from(number)), (number, Ok(item)));
             assert_eq!(serde_json::to_string(&item).unwrap(), number.to_string());
         }
         assert!(Item::Undoing < Item::Whole && Item::Whole < Item::Nth(0));

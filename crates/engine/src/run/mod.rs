@@ -34,7 +34,7 @@ pub use input::{
     Alert, Approval, AttemptEnd, Awaiting, Decision, Input, NewChild, Part, Published, Queueing,
     Resolution, RunHistory,
 };
-pub use item::Item;
+pub use item::{Item, UnknownItem};
 pub use scope::{ItemScope, scope_of_part};
 pub use start::action_of;
 pub use state::{Activity, ActivityStatus, Claimant, RunState, States, StepState, Watch};

@@ -17,6 +17,20 @@ use crate::ids::{RunKey, WorkflowId};
 use crate::notices;
 use crate::run::{Alert, Input, NewChild, Run, TriggeredBy};
 
+/// What a derived run id is for. Ids that are derived from the same row for different purposes must
+/// differ, and must be the same when the decision is made again.
+#[derive(Clone, Copy)]
+pub(super) enum Purpose {
+    /// Another try of a producer's run that its schedule did not start.
+    ProducerRetry = 0x7072,
+    /// The first run of a producer, when its workflow is published.
+    FirstProduce = 0x7062,
+    /// The run that resumes a consumer's run.
+    ConsumerResume = 0x7265,
+    /// A run of a consumer.
+    ConsumerRun = 0x6863,
+}
+
 impl<B: TransactionReader> Turn<'_, B> {
     /// Starts a run of another workflow for a step.
     pub(super) fn create_child(&mut self, of: RunKey, child: NewChild) -> Result<(), B::Error> {

@@ -4,6 +4,7 @@ use language::definition::Definition;
 use language::definition::HandlerKind;
 use language::policy::overlap::IfBusy;
 
+use super::children::Purpose;
 use super::command::{Answer, Asked, NewRun, Refused, unknown_workflow};
 use super::worklist::Work;
 use super::{TransactionReader, Turn};
@@ -107,7 +108,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         let (workflow, name, runs) = (handler.workflow, handler.name.clone(), handler.runs);
         let which = i64::try_from(runs).unwrap_or(i64::MAX);
         let new = NewRun {
-            id: self.derived_id(RunKey(id.0), 0x7072, which),
+            id: self.derived_id(RunKey(id.0), Purpose::ProducerRetry as u64, which),
             payload: None,
             by: super::publish::PUBLISHED.to_owned(),
             trace: None,

@@ -6,6 +6,7 @@ use language::definition::HandlerKind;
 use language::policy::overlap::IfBusy;
 use serde_json::value::RawValue;
 
+use super::children::Purpose;
 use super::command::NewRun;
 use super::runs::Origin;
 use super::worklist::Work;
@@ -197,7 +198,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         if let Some(earlier) = handler.resumes {
             let which = i64::try_from(handler.runs).unwrap_or(i64::MAX);
             let new = NewRun {
-                id: self.derived_id(RunKey(id.0), 0x7265, which),
+                id: self.derived_id(RunKey(id.0), Purpose::ConsumerResume as u64, which),
                 payload: None,
                 by: format!("consumer {}", handler.name),
                 trace: None,
@@ -210,7 +211,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         let new = match by_hand {
             Some(new) => new.clone(),
             None => NewRun {
-                id: self.derived_id(RunKey(id.0), 0x6863, which),
+                id: self.derived_id(RunKey(id.0), Purpose::ConsumerRun as u64, which),
                 payload: None,
                 by: format!("consumer {}", handler.name),
                 trace: None,

@@ -11,6 +11,7 @@ use language::definition::{Definition, Trigger, TriggerKind};
 use language::policy::overlap::IfBusy;
 use language::schedule::{Declared, read_written};
 
+use super::children::Purpose;
 use super::command::{Answer, NewRun, NewSchedule, Refused, unknown_workflow};
 use super::{
     Change, IncidentWrite, Notice, Revision, TransactionReader, Turn, Workflow, WorkflowStatus,
@@ -207,7 +208,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         if produces {
             // A new producer runs at once.
             let run = NewRun {
-                id: self.derived_id(crate::ids::RunKey(id.0), 0x7062, 0),
+                id: self.derived_id(crate::ids::RunKey(id.0), Purpose::FirstProduce as u64, 0),
                 payload: None,
                 by: PUBLISHED.to_owned(),
                 trace: None,

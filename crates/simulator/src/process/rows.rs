@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use engine::run::Item;
-use engine::run::{RunError, StepStatus};
+use engine::run::{Item, RunError, StepStatus, UnknownItem};
 use language::definition::Definition;
+use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde_json::Value;
 
@@ -119,7 +119,7 @@ impl Definitions {
                 key,
                 |row| {
                     let (step, started_at) = (row.get(0)?, row.get(2)?);
-                    let item = row.get::<_, i32>(1)?.into();
+                    let item = item(row)?;
                     let (attempt, ended_at) = (row.get(3)?, row.get(4)?);
                     Ok(AttemptRow { step, item, started_at, attempt, ended_at })
                 },
@@ -151,10 +151,18 @@ impl Definitions {
     }
 }
 
+/// The part of the step, whose number is in the second column.
+fn item(row: &Row<'_>) -> Read<Item> {
+    let unknown = |unknown: UnknownItem| {
+        rusqlite::Error::FromSqlConversionFailure(1, Type::Integer, Box::new(unknown))
+    };
+    Item::try_from(row.get::<_, i32>(1)?).map_err(unknown)
+}
+
 fn step_row(row: &Row<'_>) -> Read<StepRow> {
     Ok(StepRow {
         step: row.get(0)?,
-        item: row.get::<_, i32>(1)?.into(),
+        item: item(row)?,
         status: StepStatus::ALL[row.get::<_, usize>(2)?],
         attempts: row.get(3)?,
         started_at: row.get(4)?,

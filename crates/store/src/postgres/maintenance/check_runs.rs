@@ -1,6 +1,6 @@
 //! Checks that open runs agree with the rows stored beside them.
 
-use engine::run::{Part, Run};
+use engine::run::{Item, Part, Run};
 use engine::{RunId, RunKey};
 use tokio_postgres::Row;
 
@@ -133,7 +133,7 @@ fn broken(row: &Row) -> Result<(Run, Vec<Breach>), Failure> {
         owners_agree: owners.unwrap_or_default() == named,
         queue: queued(row)?,
         approvals: numbers(row, RUN_COLUMNS + 5)?.into_iter().map(i32::cast_unsigned).collect(),
-        waits: waits.map(part).collect(),
+        waits: waits.map(part).collect::<Result<_, _>>()?,
         children: children(row)?,
     };
     let breaches = breaches(&run, &beside);
@@ -152,15 +152,17 @@ fn numbers(row: &Row, column: usize) -> Result<Vec<i32>, Failure> {
     Ok(get::<Option<Vec<i32>>>(row, column)?.unwrap_or_default())
 }
 
-fn part((step, item): (i32, i32)) -> Part {
-    Part { step: step.cast_unsigned(), item: item.into() }
+fn part((step, item): (i32, i32)) -> Result<Part, Failure> {
+    let item = Item::try_from(item).map_err(|unknown| Failure::Damaged(unknown.to_string()))?;
+    Ok(Part { step: step.cast_unsigned(), item })
 }
 
 fn queued(row: &Row) -> Result<Vec<(Part, String)>, Failure> {
     let (steps, items) = (numbers(row, RUN_COLUMNS + 2)?, numbers(row, RUN_COLUMNS + 3)?);
     let queues: Option<Vec<String>> = get(row, RUN_COLUMNS + 4)?;
     let parts = steps.into_iter().zip(items).map(part);
-    Ok(parts.zip(queues.unwrap_or_default()).collect())
+    let named = |(part, queue): (Result<Part, Failure>, String)| Ok((part?, queue));
+    parts.zip(queues.unwrap_or_default()).map(named).collect()
 }
 
 fn mend(tx: &mut TxConnection, keys: &[i64]) -> Result<(), Failure> {

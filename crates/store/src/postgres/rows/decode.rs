@@ -259,7 +259,7 @@ pub(crate) fn incident(row: &Row) -> Read<Incident> {
 pub(crate) fn attempt(row: &Row) -> Read<AttemptRecord> {
     Ok(AttemptRecord {
         step: small(row, 0)?,
-        item: get::<i32>(row, 1)?.into(),
+        item: small(row, 1)?,
         attempt: small(row, 2)?,
         status: coded(row, 3, &StepStatus::ALL)?,
         started_at: instant(row, 4)?,
@@ -271,7 +271,7 @@ pub(crate) fn attempt(row: &Row) -> Read<AttemptRecord> {
 pub(crate) fn step(row: &Row) -> Read<StepRecord> {
     Ok(StepRecord {
         step: small(row, 0)?,
-        item: get::<i32>(row, 1)?.into(),
+        item: small(row, 1)?,
         status: coded(row, 2, &StepStatus::ALL)?,
         attempts: small(row, 3)?,
         started_at: instant(row, 4)?,

@@ -81,8 +81,7 @@ fn free(
 }
 
 fn parts(found: &[Row]) -> Result<Vec<(RunKey, Part)>, Failure> {
-    let part = |row: &Row| {
-        Ok((RunKey(get(row, 0)?), Part { step: small(row, 1)?, item: get::<i32>(row, 2)?.into() }))
-    };
+    let part =
+        |row: &Row| Ok((RunKey(get(row, 0)?), Part { step: small(row, 1)?, item: small(row, 2)? }));
     found.iter().map(part).collect()
 }

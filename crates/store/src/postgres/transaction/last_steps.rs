@@ -102,7 +102,7 @@ fn read(text: &str) -> Result<Vec<StepRecord>, Failure> {
             let status = StepStatus::ALL.get(usize::from(status)).copied();
             Ok(StepRecord {
                 step,
-                item: item.into(),
+                item: Item::try_from(item).map_err(|unknown| damaged(unknown.to_string()))?,
                 status: status.ok_or_else(|| damaged("an unknown status".to_owned()))?,
                 attempts,
                 started_at: instant(started)?,

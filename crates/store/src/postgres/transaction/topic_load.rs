@@ -163,7 +163,7 @@ impl LoadedTopics {
         }
         for row in waits {
             if let Some(known) = self.waits.get_mut(&TopicId(get(row, 0)?)) {
-                let part = Part { step: small(row, 2)?, item: get::<i32>(row, 3)?.into() };
+                let part = Part { step: small(row, 2)?, item: small(row, 3)? };
                 known.push((RunKey(get(row, 1)?), part));
             }
         }

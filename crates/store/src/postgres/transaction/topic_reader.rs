@@ -216,10 +216,7 @@ impl PgTransactionReader<'_> {
         };
         let params = vec![param(topic.0), param(run), param(step), param(item), param(many(limit))];
         let part = |row: &Row| {
-            Ok((
-                RunKey(get(row, 0)?),
-                Part { step: small(row, 1)?, item: get::<i32>(row, 2)?.into() },
-            ))
+            Ok((RunKey(get(row, 0)?), Part { step: small(row, 1)?, item: small(row, 2)? }))
         };
         self.tx.one(WAITS, params)?.iter().map(part).collect()
     }

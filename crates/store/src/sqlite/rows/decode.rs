@@ -3,7 +3,8 @@
 use engine::incidents::{How, Incident, IncidentEnd};
 use engine::ledger::{Entry, Outcome};
 use engine::run::{
-    AttemptRecord, Ending, Parent, Run, RunError, RunStatus, StepRecord, StepStatus, TriggeredBy,
+    AttemptRecord, Ending, Item, Parent, Run, RunError, RunStatus, StepRecord, StepStatus,
+    TriggeredBy,
 };
 use engine::schedule::{Due, Progress, Schedule, Status};
 use engine::turn::{Workflow, WorkflowStatus};
@@ -38,6 +39,12 @@ pub(crate) fn maybe_instant(row: &Row<'_>, column: usize) -> Read<Option<Timesta
 pub(crate) fn coded<T: Copy>(row: &Row<'_>, column: usize, all: &[T]) -> Read<T> {
     let value: usize = row.get(column)?;
     all.get(value).copied().ok_or_else(|| damaged(column, Type::Integer, "unknown code"))
+}
+
+/// The part of a step with the number in this column.
+pub(crate) fn item(row: &Row<'_>, column: usize) -> Read<Item> {
+    Item::try_from(row.get::<_, i32>(column)?)
+        .map_err(|unknown| damaged(column, Type::Integer, unknown))
 }
 
 pub(crate) fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Read<T> {
@@ -246,7 +253,7 @@ pub(crate) const ATTEMPT: &str = "step, item, attempt, status, started_at, ended
 pub(crate) fn attempt(row: &Row<'_>) -> Read<AttemptRecord> {
     Ok(AttemptRecord {
         step: row.get(0)?,
-        item: row.get::<_, i32>(1)?.into(),
+        item: item(row, 1)?,
         attempt: row.get(2)?,
         status: coded(row, 3, &StepStatus::ALL)?,
         started_at: instant(row, 4)?,
@@ -261,7 +268,7 @@ pub(crate) const STEP: &str = "step, item, status, attempts, started_at, ended_a
 pub(crate) fn step(row: &Row<'_>) -> Read<StepRecord> {
     Ok(StepRecord {
         step: row.get(0)?,
-        item: row.get::<_, i32>(1)?.into(),
+        item: item(row, 1)?,
         status: coded(row, 2, &StepStatus::ALL)?,
         attempts: row.get(3)?,
         started_at: instant(row, 4)?,

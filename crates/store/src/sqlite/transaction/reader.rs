@@ -323,10 +323,7 @@ impl TransactionReader for SqliteTransactionReader<'_> {
                    WHERE queue = ?1 ORDER BY run, step, item LIMIT ?2";
         let mut statement = self.connection.prepare_cached(sql)?;
         let read = |row: &Row<'_>| {
-            Ok((
-                RunKey(row.get(0)?),
-                Part { step: row.get(1)?, item: row.get::<_, i32>(2)?.into() },
-            ))
+            Ok((RunKey(row.get(0)?), Part { step: row.get(1)?, item: decode::item(row, 2)? }))
         };
         let mut found = Vec::new();
         for queue in queues {

@@ -147,7 +147,7 @@ pub(crate) fn waiting_for(
         None => (i64::MIN, 0, 0),
     };
     let read = |row: &Row<'_>| {
-        Ok((RunKey(row.get(0)?), Part { step: row.get(1)?, item: row.get::<_, i32>(2)?.into() }))
+        Ok((RunKey(row.get(0)?), Part { step: row.get(1)?, item: decode::item(row, 2)? }))
     };
     all(connection, sql, params![topic.0, run, step, item, limit], read)
 }
