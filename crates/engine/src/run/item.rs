@@ -100,6 +100,8 @@ mod tests {
             assert_eq!((item.number(), Item::try_from(number)), (number, Ok(item)));
             assert_eq!(serde_json::to_string(&item).unwrap(), number.to_string());
         }
+        assert_eq!(Item::try_from(-3), Err(UnknownItem(-3)));
+        assert!(serde_json::from_str::<Item>("-3").is_err());
         assert!(Item::Undoing < Item::Whole && Item::Whole < Item::Nth(0));
     }
 }
