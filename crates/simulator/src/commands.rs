@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use engine::run::{Activity, ActivityStatus, Resolution};
 use engine::schedule::{OverrideAction, Status};
-use engine::turn::{Command, NewRun, NewSchedule, Verb};
+use engine::turn::{Command, NewRun, NewSchedule, Starter, Verb};
 use engine::{ScheduleId, WorkflowId};
 use jiff::SignedDuration;
 use language::definition::{Flaw, ReadContext, read};
@@ -131,7 +131,13 @@ impl People {
         self.asked += 1;
         let id = u128::from(self.asked) << 64 | u128::from(self.random.next());
         let payload = serde_json::value::to_raw_value(&generate::payload(&mut self.random)).ok();
-        NewRun { id, payload, by: "someone".to_owned(), trace: None, if_busy: Default::default() }
+        NewRun {
+            id,
+            payload,
+            by: Starter::Caller("someone".to_owned()),
+            trace: None,
+            if_busy: Default::default(),
+        }
     }
 
     /// Mostly a verb that the status allows, sometimes another.

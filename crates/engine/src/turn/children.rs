@@ -8,7 +8,7 @@ use language::policy::overlap::IfBusy;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::command::NewRun;
+use super::command::{NewRun, Starter};
 use super::families::Link;
 use super::runs::Origin;
 use super::writes::{AlertWrite, Notice};
@@ -60,7 +60,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         let new = NewRun {
             id: self.derived_id(of, u64::from(token), child.key.0),
             payload: Some(child.payload),
-            by: self.by_run(of),
+            by: Starter::Caller(self.by_run(of)),
             trace: self.trace_of_attempt(of, child.part, child.attempt, child.since),
             if_busy: IfBusy::Wait,
         };
@@ -161,7 +161,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         NewRun {
             id: self.derived_id(run.key, what, place.cast_signed()),
             payload: serde_json::value::to_raw_value(&payload).ok(),
-            by: self.by_run(run.key),
+            by: Starter::Caller(self.by_run(run.key)),
             trace: self.trace_of_run(run.key),
             if_busy: IfBusy::Wait,
         }

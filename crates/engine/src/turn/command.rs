@@ -201,12 +201,30 @@ pub struct NewRun {
     /// A time-ordered UUID. The server generates it, or the engine derives it.
     pub id: u128,
     pub payload: Option<Box<RawValue>>,
-    /// The caller's name.
-    pub by: String,
+    pub by: Starter,
     /// The caller's span.
     pub trace: Option<TraceContext>,
     /// What happens if other runs prevent it from beginning.
     pub if_busy: IfBusy,
+}
+
+/// Who starts a run that no occurrence starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Starter {
+    /// A caller, by name: a person, a program, an event, a handler.
+    Caller(String),
+    /// The publication of the workflow, whose producers run at once.
+    Publish,
+}
+
+impl Starter {
+    /// The name that is stored with the run.
+    pub fn name(&self) -> &str {
+        match self {
+            Starter::Caller(name) => name,
+            Starter::Publish => "publish",
+        }
+    }
 }
 
 /// The result of a command that was carried out.

@@ -9,7 +9,7 @@ use language::policy::overlap::IfBusy;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::command::{Answer, Asked, NewRun, Refused};
+use super::command::{Answer, Asked, NewRun, Refused, Starter};
 use super::families::Link;
 use super::runs::Origin;
 use super::worklist::Work;
@@ -208,7 +208,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             let new = NewRun {
                 id: self.derived_id(RunKey(event.fate.key.0), place, workflow.0),
                 payload: None,
-                by: format!("event {}", event.message.message_id),
+                by: Starter::Caller(format!("event {}", event.message.message_id)),
                 trace: None,
                 if_busy: IfBusy::Wait,
             };

@@ -5,7 +5,7 @@ use language::definition::HandlerKind;
 use language::policy::overlap::IfBusy;
 
 use super::children::Purpose;
-use super::command::{Answer, Asked, NewRun, Refused, unknown_workflow};
+use super::command::{Answer, Asked, NewRun, Refused, Starter, unknown_workflow};
 use super::worklist::Work;
 use super::{TransactionReader, Turn};
 use crate::handlers::Cause;
@@ -110,7 +110,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         let new = NewRun {
             id: self.derived_id(RunKey(id.0), Purpose::ProducerRetry as u64, which),
             payload: None,
-            by: super::publish::PUBLISHED.to_owned(),
+            by: Starter::Publish,
             trace: None,
             if_busy: IfBusy::Refuse,
         };

@@ -7,7 +7,7 @@ use language::policy::overlap::IfBusy;
 use serde_json::value::RawValue;
 
 use super::children::Purpose;
-use super::command::NewRun;
+use super::command::{NewRun, Starter};
 use super::runs::Origin;
 use super::worklist::Work;
 use super::{Change, HandlerWrite, TransactionReader, Turn, Wakeup, WorkflowStatus};
@@ -200,7 +200,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             let new = NewRun {
                 id: self.derived_id(RunKey(id.0), Purpose::ConsumerResume as u64, which),
                 payload: None,
-                by: format!("consumer {}", handler.name),
+                by: Starter::Caller(format!("consumer {}", handler.name)),
                 trace: None,
                 if_busy: IfBusy::Wait,
             };
@@ -213,7 +213,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             None => NewRun {
                 id: self.derived_id(RunKey(id.0), Purpose::ConsumerRun as u64, which),
                 payload: None,
-                by: format!("consumer {}", handler.name),
+                by: Starter::Caller(format!("consumer {}", handler.name)),
                 trace: None,
                 if_busy: IfBusy::Wait,
             },

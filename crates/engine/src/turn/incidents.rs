@@ -6,7 +6,7 @@ use language::notification_setup::Setup;
 use language::policy::overlap::IfBusy;
 use serde_json::{Value, json};
 
-use super::command::NewRun;
+use super::command::{NewRun, Starter};
 use super::runs::Origin;
 use super::writes::{IncidentWrite, Notice};
 use super::{Change, TransactionReader, Turn};
@@ -318,7 +318,9 @@ impl<B: TransactionReader> Turn<'_, B> {
         NewRun {
             id: self.derived_id(RunKey(key.0), what, i64::try_from(place).unwrap_or(i64::MAX)),
             payload: serde_json::value::to_raw_value(payload).ok(),
-            by: run.map_or_else(|| format!("incident {key}"), |run| self.by_run(run)),
+            by: Starter::Caller(
+                run.map_or_else(|| format!("incident {key}"), |run| self.by_run(run)),
+            ),
             trace: run.and_then(|run| self.trace_of_run(run)),
             if_busy: IfBusy::Wait,
         }

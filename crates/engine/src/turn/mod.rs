@@ -34,7 +34,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 pub use capacity::Capacity;
-pub use command::{Answer, Command, NewRun, NewSchedule, Refused, Verb};
+pub use command::{Answer, Command, NewRun, NewSchedule, Refused, Starter, Verb};
 pub use language::policy::overlap::IfBusy;
 pub use publish::{DeclaredSchedule, declared_schedules};
 pub use transaction_reader::{Damaged, TransactionReader, Workflow, WorkflowStatus};

@@ -12,16 +12,13 @@ use language::policy::overlap::IfBusy;
 use language::schedule::{Declared, read_written};
 
 use super::children::Purpose;
-use super::command::{Answer, NewRun, NewSchedule, Refused, unknown_workflow};
+use super::command::{Answer, NewRun, NewSchedule, Refused, Starter, unknown_workflow};
 use super::{
     Change, IncidentWrite, Notice, Revision, TransactionReader, Turn, Workflow, WorkflowStatus,
 };
 use crate::ids::WorkflowId;
 use crate::incidents::{How, IncidentEnd};
 use crate::schedule::{Input, Schedule, Status};
-
-/// The name recorded as the starter of a new producer's first run.
-pub(super) const PUBLISHED: &str = "publish";
 
 type Asked<E> = Result<Result<Answer, Refused>, E>;
 
@@ -210,7 +207,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             let run = NewRun {
                 id: self.derived_id(crate::ids::RunKey(id.0), Purpose::FirstProduce as u64, 0),
                 payload: None,
-                by: PUBLISHED.to_owned(),
+                by: Starter::Publish,
                 trace: None,
                 if_busy: IfBusy::Wait,
             };

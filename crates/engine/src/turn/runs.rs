@@ -6,10 +6,9 @@ use jiff::SignedDuration;
 use language::definition::handlers::producer_of_trigger;
 use serde_json::value::RawValue;
 
-use super::command::NewRun;
+use super::command::{NewRun, Starter};
 use super::handlers::is_asked_for;
 use super::history::RunFacts;
-use super::publish::PUBLISHED;
 use super::traces::trace_attempts;
 use super::worklist::Work;
 use super::{Change, Effect, TransactionReader, Turn, Wakeup};
@@ -251,12 +250,12 @@ impl<B: TransactionReader> Turn<'_, B> {
             handler: producer.clone(),
             schedule: Some(id),
             triggered_by: match by_hand {
-                Some(new) if start.occurrence.is_none() && new.by != PUBLISHED => {
+                Some(new) if start.occurrence.is_none() && new.by != Starter::Publish => {
                     TriggeredBy::Manual
                 }
                 _ => TriggeredBy::Schedule,
             },
-            by: by_hand.map(|new| new.by.clone()),
+            by: by_hand.map(|new| new.by.name().to_owned()),
             nominal: start.occurrence.map(|(occurrence, _)| occurrence.due.nominal),
             effective: start.occurrence.map(|(occurrence, _)| occurrence.due.effective),
             status: RunStatus::Pending,
@@ -340,7 +339,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             handler,
             schedule,
             triggered_by,
-            by: Some(new.by.clone()),
+            by: Some(new.by.name().to_owned()),
             nominal: None,
             effective: None,
             status: RunStatus::Pending,

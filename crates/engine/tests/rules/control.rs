@@ -1,8 +1,8 @@
 //! What people do with schedules, and what the engine refuses.
 
-use engine::run::RunStatus;
+use engine::run::{RunStatus, TriggeredBy};
 use engine::schedule::Status;
-use engine::turn::{Command, Refused, Verb};
+use engine::turn::{Command, NewRun, Refused, Starter, Verb};
 use jiff::SignedDuration;
 
 use crate::world::{World, at, failure, seconds, success};
@@ -150,6 +150,17 @@ fn a_start_by_hand_runs_alone_beside_what_waits() {
     // While the workflow is paused only runs by hand start: the waiting retry is dropped and
     // recorded.
     assert_eq!(world.ledger(id), ["09:10 dropped"]);
+}
+
+#[test]
+fn a_caller_called_publish_starts_by_hand_like_any_other() {
+    let (mut world, id) = every_ten_minutes();
+    let by = Starter::Caller("publish".to_owned());
+    let run = NewRun { by, ..world.new_run() };
+    world.command(Command::StartSchedule { id, run }).unwrap();
+    world.advance_to("2026-03-02T09:01:00Z");
+    let run = world.memory.runs.values().last().unwrap();
+    assert_eq!((run.triggered_by, run.by.as_deref()), (TriggeredBy::Manual, Some("publish")));
 }
 
 #[test]

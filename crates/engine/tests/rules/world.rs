@@ -7,7 +7,7 @@ use engine::run::{AttemptEnd, Queueing};
 use engine::schedule::Schedule;
 use engine::turn::{
     Answer, ApprovalWrite, Capacity, Command, Effect, IncidentWrite, NewRun, NewSchedule,
-    OverrideWrite, Perform, Refused, RunWrite, ScheduleWrite, Turn, Turned, Verb, Wakeup,
+    OverrideWrite, Perform, Refused, RunWrite, ScheduleWrite, Starter, Turn, Turned, Verb, Wakeup,
 };
 use engine::{Moment, NodeId, RunKey, ScheduleId, WorkflowId};
 use jiff::{SignedDuration, Timestamp};
@@ -170,7 +170,7 @@ impl World {
         NewRun {
             id,
             payload: None,
-            by: "someone".to_owned(),
+            by: Starter::Caller("someone".to_owned()),
             trace: None,
             if_busy: Default::default(),
         }

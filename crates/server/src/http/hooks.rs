@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use engine::WorkflowId;
 use engine::topics::Message;
-use engine::turn::{Answer, Command, IfBusy, NewRun, WorkflowStatus};
+use engine::turn::{Answer, Command, IfBusy, NewRun, Starter, WorkflowStatus};
 use jiff::Timestamp;
 use language::definition::{TopicDeclaration, Trigger, TriggerKind};
 use language::expression::{self, Scope};
@@ -109,7 +109,13 @@ async fn call(State(app): State<App>, request: Request) -> Answered {
     }
     let idempotency = id.map(|id| once(&hook, id, &body)).or_else(|| body.idempotency.clone());
     let (by, trace) = (BY_CALL.to_owned(), body.trace);
-    let run = NewRun { id: app.new_run_id(), payload, by, trace, if_busy: IfBusy::Wait };
+    let run = NewRun {
+        id: app.new_run_id(),
+        payload,
+        by: Starter::Caller(by),
+        trace,
+        if_busy: IfBusy::Wait,
+    };
     let command = Command::CallTrigger { id: hook.workflow, trigger: hook.trigger, run };
     let commanded = app.hub().command(command, idempotency).await?;
     let Answer::Run(run_id) = commanded.answer else {

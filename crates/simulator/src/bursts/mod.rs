@@ -12,7 +12,7 @@ mod world;
 use std::sync::Arc;
 
 use engine::topics::Message;
-use engine::turn::{Command, IfBusy, NewRun};
+use engine::turn::{Command, IfBusy, NewRun, Starter};
 use engine::{TopicId, WorkflowId};
 use language::definition::{ReadContext, read};
 use serde_json::value::RawValue;
@@ -224,7 +224,7 @@ impl Bursts {
                 let run = NewRun {
                     id: u128::from(self.random.next()) << 64 | u128::from(self.random.next()),
                     payload: None,
-                    by: "someone".to_owned(),
+                    by: Starter::Caller("someone".to_owned()),
                     trace: None,
                     if_busy: IfBusy::Wait,
                 };

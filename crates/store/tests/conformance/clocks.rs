@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use calendar::Zones;
-use engine::turn::{Command, NewRun};
+use engine::turn::{Command, NewRun, Starter};
 use engine::{Moment, NodeId, WorkflowId};
 use futures_util::future::join_all;
 use jiff::{SignedDuration, Timestamp};
@@ -68,7 +68,7 @@ impl Off {
         let run = NewRun {
             id,
             payload: None,
-            by: "test".to_owned(),
+            by: Starter::Caller("test".to_owned()),
             trace: None,
             if_busy: Default::default(),
         };

@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use engine::turn::{Capacity, Command, Effect, NewRun, NewSchedule, Perform, Refused};
+use engine::turn::{Capacity, Command, Effect, NewRun, NewSchedule, Perform, Refused, Starter};
 use engine::{Moment, NodeId, WorkflowId};
 use futures_util::future::{join, join_all};
 use language::schedule::read_written;
@@ -66,7 +66,7 @@ impl Node {
         let run = NewRun {
             id,
             payload: None,
-            by: "test".to_owned(),
+            by: Starter::Caller("test".to_owned()),
             trace: None,
             if_busy: Default::default(),
         };

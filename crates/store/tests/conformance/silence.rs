@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use calendar::Zones;
-use engine::turn::{Answer, Capacity, Command, NewRun};
+use engine::turn::{Answer, Capacity, Command, NewRun, Starter};
 use engine::{Moment, NodeId, WorkflowId};
 use store::{
     CommandRequest, Failure, Idempotency, Postgres, PostgresClock, PostgresOptions, RenewRequest,
@@ -74,7 +74,7 @@ impl Far {
         let run = NewRun {
             id,
             payload: None,
-            by: "test".to_owned(),
+            by: Starter::Caller("test".to_owned()),
             trace: None,
             if_busy: Default::default(),
         };

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use engine::run::{AttemptEnd, RunStatus};
 use engine::schedule::Schedule;
-use engine::turn::{Answer, Capacity, Command, Effect, NewRun, NewSchedule, Perform, Verb};
+use engine::turn::{
+    Answer, Capacity, Command, Effect, NewRun, NewSchedule, Perform, Starter, Verb,
+};
 use engine::{Moment, NodeId, RunId, ScheduleId, WorkflowId};
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
@@ -222,7 +224,7 @@ impl World {
         NewRun {
             id: self.given,
             payload: None,
-            by: "ada".to_owned(),
+            by: Starter::Caller("ada".to_owned()),
             trace: None,
             if_busy: Default::default(),
         }

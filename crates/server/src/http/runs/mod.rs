@@ -12,7 +12,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use engine::run::{Resolution, Run, RunStatus, TriggeredBy};
-use engine::turn::{Answer, Command, IfBusy, NewRun};
+use engine::turn::{Answer, Command, IfBusy, NewRun, Starter};
 use engine::{RunId, ScheduleId, WorkflowId};
 use jiff::Timestamp;
 use language::definition::Definition;
@@ -292,7 +292,8 @@ async fn retry(
 ) -> Answered {
     let Retrial { from } = body.read_or_default()?;
     let (new, by, trace) = (app.new_run_id(), caller.name.to_string(), body.trace);
-    let run = NewRun { id: new, payload: None, by, trace, if_busy: IfBusy::Wait };
+    let run =
+        NewRun { id: new, payload: None, by: Starter::Caller(by), trace, if_busy: IfBusy::Wait };
     let from_start = matches!(from, From::Start);
     let command = Command::RetryRun { id: run_id(&id)?, from_start, run };
     let commanded = app.command(&caller, command, body.idempotency).await?;

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use engine::ScheduleId;
-use engine::turn::{Answer, Command, IfBusy, NewRun, Verb};
+use engine::turn::{Answer, Command, IfBusy, NewRun, Starter, Verb};
 use language::schedule::LARGEST_PAYLOAD;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -160,7 +160,7 @@ pub(super) async fn trigger(
     let ByHand { payload, if_busy } = body.read_or_default()?;
     check_payload(payload.as_deref())?;
     let (by, trace) = (caller.name.to_string(), body.trace);
-    let run = NewRun { id: app.new_run_id(), payload, by, trace, if_busy };
+    let run = NewRun { id: app.new_run_id(), payload, by: Starter::Caller(by), trace, if_busy };
     let command = Command::StartSchedule { id, run };
     let Commanded { answer, replayed, .. } =
         app.command(&caller, command, body.idempotency).await?;

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use engine::ScheduleId;
-use engine::turn::{Command, IfBusy, NewRun, Verb};
+use engine::turn::{Command, IfBusy, NewRun, Starter, Verb};
 use futures_util::{StreamExt as _, stream};
 use serde::{Deserialize, Serialize};
 use store::Idempotency;
@@ -125,7 +125,13 @@ async fn control(
         Action::Trigger => {
             let (id_of_run, by) = (app.new_run_id(), caller.name.to_string());
             let if_busy = IfBusy::Wait;
-            let run = NewRun { id: id_of_run, payload: None, by, trace: None, if_busy };
+            let run = NewRun {
+                id: id_of_run,
+                payload: None,
+                by: Starter::Caller(by),
+                trace: None,
+                if_busy,
+            };
             Command::StartSchedule { id, run }
         }
     };

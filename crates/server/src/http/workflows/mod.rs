@@ -10,7 +10,7 @@ mod save;
 use axum::extract::State;
 use axum::http::StatusCode;
 use engine::WorkflowId;
-use engine::turn::{Answer, Command, IfBusy, NewRun, WorkflowStatus};
+use engine::turn::{Answer, Command, IfBusy, NewRun, Starter, WorkflowStatus};
 use language::schedule::LARGEST_PAYLOAD;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -394,7 +394,7 @@ async fn start(
     }
     let workflow = find_workflow(&app, &id, None).await?.workflow.id;
     let (by, trace) = (caller.name.to_string(), body.trace);
-    let run = NewRun { id: app.new_run_id(), payload, by, trace, if_busy };
+    let run = NewRun { id: app.new_run_id(), payload, by: Starter::Caller(by), trace, if_busy };
     let command = match handler {
         Some(handler) => Command::StartHandler { id: workflow, handler, run },
         None => Command::StartWorkflow { id: workflow, run },

@@ -9,7 +9,7 @@ mod sharing;
 use std::sync::Arc;
 
 use engine::WorkflowId;
-use engine::turn::{Answer, Command, NewRun};
+use engine::turn::{Answer, Command, NewRun, Starter};
 
 use crate::ground::Ground;
 use crate::harness::Node;
@@ -29,7 +29,7 @@ async fn start_through(hub: &Arc<server::Hub>, workflow: &str) -> String {
     let run = NewRun {
         id: uuid::Uuid::now_v7().as_u128(),
         payload: None,
-        by: "test".to_owned(),
+        by: Starter::Caller("test".to_owned()),
         trace: None,
         if_busy: Default::default(),
     };

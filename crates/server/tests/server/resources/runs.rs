@@ -1,7 +1,7 @@
 //! Runs: lists, states, cancel, retry, resolve.
 
 use engine::Moment;
-use engine::turn::{Answer, Capacity, Command, NewRun};
+use engine::turn::{Answer, Capacity, Command, NewRun, Starter};
 use jiff::SignedDuration;
 use language::definition::ReadContext;
 use serde_json::{Value, json};
@@ -204,7 +204,7 @@ async fn abandoned(ground: &Ground) -> String {
     let run = NewRun {
         id: 1,
         payload: None,
-        by: "test".to_owned(),
+        by: Starter::Caller("test".to_owned()),
         trace: None,
         if_busy: Default::default(),
     };
