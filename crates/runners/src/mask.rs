@@ -28,7 +28,7 @@ impl Mask {
 /// that position.
 pub(crate) fn head(mask: impl Fn(&str) -> String, read: &str, kept: &str) -> String {
     let mut head = mask(kept);
-    if read.len() > kept.len() {
+    if read != kept {
         let whole = mask(read);
         let same = head.bytes().zip(whole.bytes()).take_while(|(a, b)| a == b).count();
         head.truncate(head.floor_char_boundary(same));
@@ -39,7 +39,7 @@ pub(crate) fn head(mask: impl Fn(&str) -> String, read: &str, kept: &str) -> Str
 /// Like [`head`], for the end of a text.
 pub(crate) fn tail(mask: impl Fn(&str) -> String, read: &str, kept: &str) -> String {
     let tail = mask(kept);
-    if read.len() <= kept.len() {
+    if read == kept {
         return tail;
     }
     let whole = mask(read);
@@ -80,5 +80,9 @@ mod tests {
         assert_eq!(tail(mask, "a secret b", "secret b"), "*** b");
         assert_eq!(tail(mask, "abc", "bc"), "bc");
         assert_eq!(tail(mask, "secretüä", "retüä"), "üä");
+        // A cut in the middle of a character makes the kept text longer than what was read.
+        let mask = |text: &str| text.replace("ä1234567", "***");
+        assert_eq!(tail(mask, "ä1234567x", "\u{fffd}1234567x"), "x");
+        assert_eq!(head(mask, "xä1234567", "xä123456\u{fffd}\u{fffd}"), "x");
     }
 }

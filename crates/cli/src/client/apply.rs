@@ -6,7 +6,7 @@ use calendar::Problem;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::problem::{self, StoreTarget};
+use super::problem::{self, ErrorPlace};
 use super::shown::{self, field};
 use super::{Ask, Client};
 use crate::args::remote::ApplyArgs;
@@ -89,7 +89,7 @@ pub(super) fn refused_text(document: &Document, failure: Failure) -> Failure {
 pub(super) fn remarks(document: &Document, problems: &Value) -> (Vec<String>, Vec<String>) {
     let (mut mistakes, mut notes) = (Vec::new(), Vec::new());
     for problem in problems.as_array().into_iter().flatten() {
-        let Ok(place) = serde_json::from_value::<StoreTarget>(problem.clone()) else { continue };
+        let Ok(place) = serde_json::from_value::<ErrorPlace>(problem.clone()) else { continue };
         let told = placed(document, &place);
         if problem["severity"] == "warning" { notes.push(told) } else { mistakes.push(told) }
     }
@@ -97,7 +97,7 @@ pub(super) fn remarks(document: &Document, problems: &Value) -> (Vec<String>, Ve
 }
 
 /// Formats a mistake as `file:line:column: message`, the line, a caret.
-fn placed(document: &Document, place: &StoreTarget) -> String {
+fn placed(document: &Document, place: &ErrorPlace) -> String {
     let Some(number) = place.line.filter(|line| *line > 0) else {
         return format!("{}: {place}", document.name);
     };

@@ -15,13 +15,13 @@ pub(super) struct Problem {
     title: String,
     detail: Option<String>,
     /// The mistakes in the request.
-    pub(super) errors: Vec<StoreTarget>,
+    pub(super) errors: Vec<ErrorPlace>,
 }
 
 /// A mistake in the request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct StoreTarget {
+pub(super) struct ErrorPlace {
     /// The field.
     pub(super) path: String,
     pub(super) message: String,
@@ -47,7 +47,7 @@ pub(super) fn read(text: &str) -> Problem {
 /// The failure for a response without a success status.
 pub(super) fn failure(status: u16, text: &str, base: &Url) -> Failure {
     let problem = read(text);
-    let places: Vec<String> = problem.errors.iter().map(StoreTarget::to_string).collect();
+    let places: Vec<String> = problem.errors.iter().map(ErrorPlace::to_string).collect();
     // The sentence of a problem with mistakes would only repeat the first of them.
     let mut said = if places.is_empty() { problem.sentence(status) } else { places.join("\n") };
     if let Some(remedy) = remedy(status, &problem.kind, base) {
@@ -73,7 +73,7 @@ impl Problem {
     }
 }
 
-impl std::fmt::Display for StoreTarget {
+impl std::fmt::Display for ErrorPlace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if !self.path.is_empty() {
             write!(f, "{}: ", self.path)?;

@@ -91,7 +91,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         if self.capacity.free_slots == 0 {
             return Ok(());
         }
-        // Some of these runs may have ended in this turn, which the book does not know yet.
+        // Some of these runs may have ended in this turn, which the transaction reader does not know yet.
         let limit = self.capacity.free_slots + self.loaded.runs.len();
         for key in self.reader.ready(limit)? {
             if self.capacity.free_slots > 0 && self.load_run(key)? && self.is_ready(key) {
@@ -103,7 +103,7 @@ impl<B: TransactionReader> Turn<'_, B> {
     }
 
     /// Begins runs that this turn created and could not begin at first, and the runs that those
-    /// create. The book does not know them yet.
+    /// create. The transaction reader does not know them yet.
     fn begin_new_ones(&mut self) -> Result<(), B::Error> {
         let mut at = 0;
         while let Some(key) = self.loaded.runs.nth(at) {
@@ -166,7 +166,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             }
         }
         loop {
-            // Runs that were examined before are skipped: the book still reports them as pending.
+            // Runs that were examined before are skipped: the transaction reader still reports them as pending.
             let key = match served.after {
                 None => Some(oldest),
                 Some(after) => self.reader.pending_after(workflow, after, 1)?.first().copied(),

@@ -85,7 +85,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         &mut self,
         name: &str,
     ) -> Result<Result<(WorkflowId, u32), String>, B::Error> {
-        // The book does not know workflows that this turn has created.
+        // The transaction reader does not know workflows that this turn has created.
         let created = self.loaded.workflows.values().find(|workflow| workflow.name == name);
         let id = match created.map(|workflow| workflow.id) {
             Some(id) => Some(id),

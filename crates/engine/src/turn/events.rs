@@ -118,7 +118,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         Ok(())
     }
 
-    /// Parts that began to wait in this turn. The book does not know them yet.
+    /// Parts that began to wait in this turn. The transaction reader does not know them yet.
     fn new_waits(&self, id: TopicId) -> Vec<(RunKey, Part)> {
         let begun = self.output.writes.waits.iter().filter_map(|write| match write {
             WaitWrite::Begin(topic, run, part) if *topic == id => Some((*run, *part)),

@@ -234,7 +234,9 @@ impl<B: TransactionReader> Turn<'_, B> {
         let dropped = schedule.forget_waiting(ended, now, "the schedule's rule cannot be read");
         schedule.status = Status::Dead;
         schedule.updated_at = now;
-        self.output.writes.ledger.extend(dropped);
+        for entry in dropped {
+            self.record(entry);
+        }
         if has_died {
             self.tell_turning(id, Turning::Died { reason: error.clone() });
         }

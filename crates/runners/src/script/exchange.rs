@@ -14,7 +14,7 @@ use super::wire::{
     Answered, Done, FromChild, HostCall, Outcome, PublishedText, Request, SourceText, ToChild,
 };
 use super::world::{ScriptWorld, WorldFailure};
-use crate::mask;
+use crate::mask::{self, BEYOND};
 
 /// The most calls of one phase that are answered at the same time.
 const AT_ONCE: usize = 8;
@@ -56,10 +56,14 @@ pub(super) async fn exchange(
         };
         match message {
             FromChild::Log { line, bytes } => {
-                logged += line.len().min(LINE_BYTES);
+                if line.len() > LINE_BYTES + BEYOND {
+                    return Err(Lost::Nonsense("a longer line than it may log".to_owned()));
+                }
+                logged += line.len().min(LINE_BYTES) + 1;
                 if logged > limits.log_bytes {
                     return Err(Lost::Nonsense("a longer log than it may have".to_owned()));
                 }
+                let bytes = bytes.max(line.len());
                 let line = kept(line, bytes, world);
                 world.says(&line);
                 log.lines.push(line);

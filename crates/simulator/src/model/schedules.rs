@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use calendar::TimingSpec;
 use engine::ledger::Outcome;
 use engine::run::{RunStatus, TriggeredBy};
 use engine::schedule::Status::{self, Active, Dead, Done, Paused};
@@ -47,7 +48,10 @@ impl Model {
             return broken("declared", format!("schedule {id} was edited without a command"));
         }
         if is_moved {
-            kept.anchor_at(&rules, now)?;
+            // Other bounds of the same rule do not move the times of an interval.
+            let is_same = rule_of(&kept.declared.timing) == rule_of(&before.timing);
+            let anchor = if is_same { kept.anchor } else { now };
+            kept.anchor_at(&rules, anchor)?;
             kept.count_anew(now);
             // Another rule has days off of its own.
             kept.days_off.clear();
@@ -350,5 +354,19 @@ impl Kept {
             return broken("live", message);
         }
         Ok(())
+    }
+}
+
+/// The timing without what bounds or moves its rule.
+fn rule_of(timing: &TimingSpec) -> TimingSpec {
+    TimingSpec {
+        timezone: None,
+        calendar: None,
+        roll: None,
+        fit: None,
+        start: None,
+        end: None,
+        spread: None,
+        ..timing.clone()
     }
 }

@@ -9,7 +9,7 @@ use crate::process::{noop, step};
 use crate::world::{Place, World, failed, minute};
 
 /// The damaging statement, the code of the finding, and whether it is mended.
-pub(crate) const OF_TOPICS: [(&str, &str, bool); 18] = [
+pub(crate) const OF_TOPICS: [(&str, &str, bool); 19] = [
     ("UPDATE topics SET pending = pending + 1", "topic-counts", true),
     ("UPDATE topics SET reserved = 0, consumed = consumed + 1", "topic-counts", true),
     ("UPDATE topics SET skipped = 7", "topic-counts", true),
@@ -31,6 +31,11 @@ pub(crate) const OF_TOPICS: [(&str, &str, bool); 18] = [
     ),
     (
         "INSERT INTO waits (run, step, item, topic) SELECT run, 1, 0, topic FROM waits",
+        "wait-of-nothing",
+        true,
+    ),
+    (
+        "INSERT INTO waits (run, step, item, topic) SELECT run, step, -3, topic FROM waits",
         "wait-of-nothing",
         true,
     ),

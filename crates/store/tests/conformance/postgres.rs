@@ -143,13 +143,14 @@ const LOST: &str = r#"UPDATE open_runs SET state = regexp_replace(state, '"o":\d
 pub(crate) const OF_RUNS: [&str; 5] = ["steps", "attempts", "queue", "approvals", "alerts"];
 
 /// Damage to rows of what waits: the statement, the code of the finding, and whether it is mended.
-pub(crate) const OF_WHAT_WAITS: [(&str, &str, bool); 10] = [
+pub(crate) const OF_WHAT_WAITS: [(&str, &str, bool); 11] = [
     (
         "INSERT INTO queue (run, step, item, queue) VALUES (999, 0, 0, 'q')",
         "queue-of-nothing",
         true,
     ),
     ("UPDATE queue SET step = 1", "queue-of-nothing", true),
+    ("UPDATE queue SET item = -3", "queue-of-nothing", true),
     ("UPDATE queue SET queue = 'other'", "queue-of-nothing", true),
     ("UPDATE queue SET queue = 'other'", "queue-missing", true),
     ("DELETE FROM queue", "queue-missing", true),

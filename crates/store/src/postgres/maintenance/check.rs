@@ -162,11 +162,11 @@ const INVARIANTS: [Invariant; 14] = [
         code: "queue-of-nothing",
         breaches: breaches!(
             "SELECT q.run, q.queue FROM queue q
-             WHERE NOT EXISTS (SELECT 1 FROM open_runs r WHERE r.key = q.run)"
+             WHERE NOT EXISTS (SELECT 1 FROM open_runs r WHERE r.key = q.run) OR q.item < -2"
         ),
-        message: "run {id} is in queue {text}, but has ended or is gone",
+        message: "run {id} is in queue {text}, but has ended or is gone, or has no such part",
         mend: &["DELETE FROM queue q
-                 WHERE NOT EXISTS (SELECT 1 FROM open_runs r WHERE r.key = q.run)"],
+                 WHERE NOT EXISTS (SELECT 1 FROM open_runs r WHERE r.key = q.run) OR q.item < -2"],
     },
     Invariant {
         code: "approval-of-nothing",

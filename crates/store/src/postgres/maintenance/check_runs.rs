@@ -31,9 +31,9 @@ macro_rules! with_beside {
                c.keys, c.tokens
              FROM open_runs r
              LEFT JOIN LATERAL (SELECT array_agg(step) AS steps, array_agg(item) AS items,
-                 array_agg(queue) AS queues FROM queue WHERE run = r.key) q ON true
+                 array_agg(queue) AS queues FROM queue WHERE run = r.key AND item >= -2) q ON true
              LEFT JOIN LATERAL (SELECT array_agg(step) AS steps, array_agg(item) AS items
-                 FROM waits WHERE run = r.key) v ON true
+                 FROM waits WHERE run = r.key AND item >= -2) v ON true
              LEFT JOIN LATERAL (SELECT array_agg(key) AS keys, array_agg(parent_token) AS tokens
                  FROM open_runs WHERE parent = r.key) c ON true
              WHERE ",

@@ -215,9 +215,12 @@ pub(crate) const OF_TOPICS: [Invariant; 13] = [
     },
     Invariant {
         code: "wait-of-nothing",
-        breaches: breaches!("SELECT v.run, '' FROM waits v WHERE ", not_open!("v.run")),
-        message: "run {id} is told of events, but has ended or is gone",
-        mend: &[concat!("DELETE FROM waits v WHERE ", not_open!("v.run"))],
+        breaches: breaches!(
+            "SELECT v.run, '' FROM waits v WHERE v.item < -2 OR ",
+            not_open!("v.run")
+        ),
+        message: "run {id} is told of events, but has ended or is gone, or has no such part",
+        mend: &[concat!("DELETE FROM waits v WHERE v.item < -2 OR ", not_open!("v.run"))],
     },
     Invariant {
         code: "wait-without-topic",

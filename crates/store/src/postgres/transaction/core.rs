@@ -156,7 +156,7 @@ fn take_turn(
     });
     decided.map_err(|failure| failure.about(turn.deciding()))?;
     let turned = turn.finish();
-    check_book(&mut reader, &turned.writes)?;
+    check_reader(&mut reader, &turned.writes)?;
     let passed_over = reader.loaded.passed_over;
     let mut calls = calls(&turned.writes, &turned.effects, request.node);
     if turned.capacity.rescan && turned.capacity.free_slots == 0 && shared.may_call_look(moment.now)
@@ -310,7 +310,7 @@ fn up_to_date(ids: &[ScheduleId]) -> Option<Query> {
 
 /// Checks that every id could be obtained, and that every workflow that is written was locked for
 /// writing.
-fn check_book(reader: &mut PgTransactionReader<'_>, writes: &Writes) -> Result<(), Failure> {
+fn check_reader(reader: &mut PgTransactionReader<'_>, writes: &Writes) -> Result<(), Failure> {
     if let Some(failure) = reader.failed.take() {
         return Err(failure);
     }
@@ -362,7 +362,7 @@ fn carry_out(
     let answer = turn.command(command)?.map_err(Failure::Refused)?;
     let answer = counting(answer, deleted);
     let turned = turn.finish();
-    check_book(&mut reader, &turned.writes)?;
+    check_reader(&mut reader, &turned.writes)?;
     let calls = calls(&turned.writes, &turned.effects, request.node);
     let mut besides = Vec::new();
     if let Command::Recompute(ids) = &request.command {

@@ -52,7 +52,7 @@ const SUBSCRIBERS: &str =
 const WAITS: &str = concat!(
     "SELECT c.topic, c.run, c.step, c.item FROM unnest",
     these!(),
-    " AS t (id) CROSS JOIN LATERAL (SELECT topic, run, step, item FROM waits WHERE topic = t.id
+    " AS t (id) CROSS JOIN LATERAL (SELECT topic, run, step, item FROM waits WHERE topic = t.id AND item >= -2
        ORDER BY run + 0, step + 0, item + 0 LIMIT 1001) c"
 );
 const HANDLERS: &str =

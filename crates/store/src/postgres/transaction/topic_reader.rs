@@ -37,7 +37,7 @@ const PENDING: &str = concat!(
 const OLDEST: &str = "SELECT key, created_at FROM events WHERE topic + 0 = $1 AND state + 0 = 0
      ORDER BY created_at, key + 0 LIMIT $2";
 const WAITS: &str = "SELECT run, step, item FROM waits
-     WHERE topic = $1 AND (run + 0, step + 0, item + 0) > ($2, $3, $4)
+     WHERE topic = $1 AND item >= -2 AND (run + 0, step + 0, item + 0) > ($2, $3, $4)
      ORDER BY run + 0, step + 0, item + 0 LIMIT $5";
 
 impl PgTransactionReader<'_> {

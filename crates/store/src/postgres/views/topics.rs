@@ -55,8 +55,8 @@ const TOPICS: &str = concat!(
 );
 
 pub(crate) async fn topics(client: &Client, query: TopicQuery) -> Result<Page<TopicView>, Failure> {
-    let queries = [&query.name, &query.workflow];
-    if queries.into_iter().flatten().any(|text| !is_storable(text)) {
+    let texts = [&query.name, &query.workflow];
+    if texts.into_iter().flatten().any(|text| !is_storable(text)) {
         return Ok(nothing());
     }
     let after = after_topic(query.after.as_ref()).filter(|(name, _)| is_storable(name));

@@ -43,9 +43,9 @@ pub(crate) async fn approvals(
             Entry::Vacant(unknown) => unknown.insert(if_readable(definition(client, of).await)?),
         };
         // An approval that cannot be read is left out below: nobody could decide it.
-        let queries = definition.as_ref().map(|definition| queries(row, definition)).transpose();
-        let queries = if_readable(queries)?.flatten();
-        items.push(((RunKey(get(row, 0)?), small(row, 1)?), queries));
+        let approval = definition.as_ref().map(|definition| approval(row, definition)).transpose();
+        let approval = if_readable(approval)?.flatten();
+        items.push(((RunKey(get(row, 0)?), small(row, 1)?), approval));
     }
     let cursor =
         |((run, step), _): &((RunKey, u32), Option<ApprovalView>)| Cursor::Step(*run, *step);
@@ -54,7 +54,7 @@ pub(crate) async fn approvals(
     Ok(Page { items, total: page.total, next: page.next })
 }
 
-fn queries(row: &Row, definition: &Definition) -> Result<ApprovalView, Failure> {
+fn approval(row: &Row, definition: &Definition) -> Result<ApprovalView, Failure> {
     let schedule = get::<Option<i64>>(row, 2)?.map(ScheduleId);
     let step = small(row, 1)?;
     let position: RunState = decode::json(row, 8)?;

@@ -101,9 +101,10 @@ const INVARIANTS: [Invariant; 11] = [
     Invariant {
         code: "queue-of-nothing",
         breaches: "SELECT run, queue FROM queue
-                   WHERE run NOT IN (SELECT key FROM runs WHERE status < 4)",
-        message: "run {id} is in queue {text}, but has ended or is gone",
-        mend: &["DELETE FROM queue WHERE run NOT IN (SELECT key FROM runs WHERE status < 4)"],
+                   WHERE run NOT IN (SELECT key FROM runs WHERE status < 4) OR item < -2",
+        message: "run {id} is in queue {text}, but has ended or is gone, or has no such part",
+        mend: &["DELETE FROM queue
+                 WHERE run NOT IN (SELECT key FROM runs WHERE status < 4) OR item < -2"],
     },
     Invariant {
         code: "approval-of-nothing",

@@ -95,7 +95,7 @@ fn wakeups(connection: &Connection) -> Result<HashMap<i64, i64>, Failure> {
 }
 
 fn queued(connection: &Connection, run: RunKey) -> Result<Vec<(Part, String)>, Failure> {
-    let sql = "SELECT step, item, queue FROM queue WHERE run = ?1";
+    let sql = "SELECT step, item, queue FROM queue WHERE run = ?1 AND item >= -2";
     let read = |row: &Row<'_>| {
         Ok((Part { step: row.get(0)?, item: decode::item(row, 1)? }, row.get::<_, String>(2)?))
     };
@@ -109,8 +109,9 @@ fn asked(connection: &Connection, run: RunKey) -> Result<Vec<u32>, Failure> {
 }
 
 fn waits(connection: &Connection, run: RunKey) -> Result<Vec<Part>, Failure> {
+    let sql = "SELECT step, item FROM waits WHERE run = ?1 AND item >= -2";
     let read = |row: &Row<'_>| Ok(Part { step: row.get(0)?, item: decode::item(row, 1)? });
-    let mut statement = connection.prepare_cached("SELECT step, item FROM waits WHERE run = ?1")?;
+    let mut statement = connection.prepare_cached(sql)?;
     Ok(statement.query_map([run.0], read)?.collect::<Result<_, _>>()?)
 }
 

@@ -146,9 +146,10 @@ pub(crate) const OF_TOPICS: [Invariant; 13] = [
     Invariant {
         code: "wait-of-nothing",
         breaches: "SELECT run, '' FROM waits
-                   WHERE run NOT IN (SELECT key FROM runs WHERE status < 4)",
-        message: "run {id} is told of events, but has ended or is gone",
-        mend: &["DELETE FROM waits WHERE run NOT IN (SELECT key FROM runs WHERE status < 4)"],
+                   WHERE run NOT IN (SELECT key FROM runs WHERE status < 4) OR item < -2",
+        message: "run {id} is told of events, but has ended or is gone, or has no such part",
+        mend: &["DELETE FROM waits
+                 WHERE run NOT IN (SELECT key FROM runs WHERE status < 4) OR item < -2"],
     },
     Invariant {
         code: "wait-without-topic",

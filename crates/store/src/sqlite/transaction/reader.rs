@@ -320,7 +320,7 @@ impl TransactionReader for SqliteTransactionReader<'_> {
 
     fn queued(&mut self, queues: &[String], limit: usize) -> Result<Vec<(RunKey, Part)>, Failure> {
         let sql = "SELECT run, step, item FROM queue INDEXED BY queue_by_name
-                   WHERE queue = ?1 ORDER BY run, step, item LIMIT ?2";
+                   WHERE queue = ?1 AND item >= -2 ORDER BY run, step, item LIMIT ?2";
         let mut statement = self.connection.prepare_cached(sql)?;
         let read = |row: &Row<'_>| {
             Ok((RunKey(row.get(0)?), Part { step: row.get(1)?, item: decode::item(row, 2)? }))

@@ -140,7 +140,7 @@ pub(crate) fn waiting_for(
     limit: usize,
 ) -> Result<Vec<(RunKey, Part)>, Failure> {
     let sql = "SELECT run, step, item FROM waits INDEXED BY waits_by_topic
-               WHERE topic = ?1 AND (run, step, item) > (?2, ?3, ?4)
+               WHERE topic = ?1 AND item >= -2 AND (run, step, item) > (?2, ?3, ?4)
                ORDER BY run, step, item LIMIT ?5";
     let (run, step, item) = match after {
         Some((run, part)) => (run.0, i64::from(part.step), part.item.number()),

@@ -17,22 +17,26 @@ use crate::sqlite::transaction::core::Core;
 use crate::wakeups::fair;
 
 impl Core {
-    /// Claims due wakeups, in order of their time. If more wakeups of one kind are due than a turn
-    /// takes, a quarter of the turn is for those that fell due last: so a flood is worked off from
-    /// its beginning, and wakeups that fall due meanwhile do not wait for its end.
+    /// Claims due wakeups, in order of their time. If more wakeups of some kinds are due than a turn
+    /// takes, a quarter of the turn is for those of them that fell due last: so a flood is worked
+    /// off from its beginning, and wakeups that fall due meanwhile do not wait for its end.
     pub(crate) fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(i64, Wakeup)>, Failure> {
         let oldest = "SELECT due, id FROM wakeups WHERE kind = ?1 AND due <= ?2
                       ORDER BY due, id LIMIT ?3";
         let latest = "SELECT due, id FROM wakeups WHERE kind = ?1 AND due <= ?2
                       ORDER BY due DESC, id DESC LIMIT ?3";
-        let (mut due, mut fresh) = (Vec::new(), Vec::new());
+        let (mut due, mut crowded) = (Vec::new(), Vec::new());
         for kind in WAKEUP_KINDS {
             // One more than a turn takes shows whether there are more.
             let found = self.wakeups(oldest, kind, now, limit + 1)?;
             if found.len() > limit {
-                fresh.extend(self.wakeups(latest, kind, now, limit / 4)?);
+                crowded.push(kind);
             }
             due.extend(found);
+        }
+        let mut fresh = Vec::new();
+        for kind in &crowded {
+            fresh.extend(self.wakeups(latest, *kind, now, limit / 4 / crowded.len())?);
         }
         let mut claimed = fair(due, limit - fresh.len());
         claimed.extend(fresh);
