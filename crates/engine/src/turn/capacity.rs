@@ -91,7 +91,8 @@ impl<B: TransactionReader> Turn<'_, B> {
         if self.capacity.free_slots == 0 {
             return Ok(());
         }
-        // Some of these runs may have ended in this turn, which the transaction reader does not know yet.
+        // Some of these runs may have ended in this turn, which the transaction reader does not
+        // know yet.
         let limit = self.capacity.free_slots + self.loaded.runs.len();
         for key in self.reader.ready(limit)? {
             if self.capacity.free_slots > 0 && self.load_run(key)? && self.is_ready(key) {
@@ -166,7 +167,8 @@ impl<B: TransactionReader> Turn<'_, B> {
             }
         }
         loop {
-            // Runs that were examined before are skipped: the transaction reader still reports them as pending.
+            // Runs that were examined before are skipped: the transaction reader still reports them
+            // as pending.
             let key = match served.after {
                 None => Some(oldest),
                 Some(after) => self.reader.pending_after(workflow, after, 1)?.first().copied(),

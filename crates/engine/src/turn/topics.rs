@@ -1,5 +1,5 @@
-//! Topics and their events within a turn. The transaction reader holds the state before the turn; this module
-//! adds what has changed since.
+//! Topics and their events within a turn. The transaction reader holds the state before the turn;
+//! this module adds what has changed since.
 
 use std::collections::{HashMap, HashSet};
 
@@ -279,7 +279,8 @@ impl<B: TransactionReader> Turn<'_, B> {
         Ok(all)
     }
 
-    /// Events of a topic that this turn made pending again. The transaction reader does not know that yet.
+    /// Events of a topic that this turn made pending again. The transaction reader does not know
+    /// that yet.
     fn given_back(&mut self, id: TopicId) -> Result<Vec<Event>, B::Error> {
         let is_it = |fate: &&EventStatus| {
             fate.topic == id && fate.state == EventState::Pending && fate.attempt > 0

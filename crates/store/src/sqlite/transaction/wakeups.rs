@@ -17,9 +17,9 @@ use crate::sqlite::transaction::core::Core;
 use crate::wakeups::fair;
 
 impl Core {
-    /// Claims due wakeups, in order of their time. If more wakeups of some kinds are due than a turn
-    /// takes, a quarter of the turn is for those of them that fell due last: so a flood is worked
-    /// off from its beginning, and wakeups that fall due meanwhile do not wait for its end.
+    /// Claims due wakeups, in order of their time. If more wakeups of some kinds are due than a
+    /// turn takes, a quarter of the turn is for those of them that fell due last: so a flood is
+    /// worked off from its beginning, and wakeups that fall due meanwhile do not wait for its end.
     pub(crate) fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(i64, Wakeup)>, Failure> {
         let oldest = "SELECT due, id FROM wakeups WHERE kind = ?1 AND due <= ?2
                       ORDER BY due, id LIMIT ?3";
