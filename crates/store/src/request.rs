@@ -109,7 +109,7 @@ pub struct Joined {
     /// How many nodes that joined before left work that must be taken over.
     pub gone: usize,
     /// How many starts of this node in a row died early: see
-    /// [`Store::has_settled`](crate::Store::has_settled).
+    /// [`Store::has_settled`](crate::Administration::has_settled).
     pub early_deaths: u32,
     /// What the last of these starts was deciding when it died, if it is known to be the cause: it
     /// has to be set aside.
