@@ -212,10 +212,8 @@ impl Schedule {
     /// The instant from which intervals count after this declaration. A new rule counts from now;
     /// new bounds of the same rule do not move its times.
     pub fn anchor_after_edit(&self, declared: &Declared, now: Timestamp) -> Timestamp {
-        match same_rule(&declared.timing, &self.declared.timing) {
-            true => self.progress.anchor,
-            false => now,
-        }
+        let is_same = same_rule(&declared.timing, &self.declared.timing);
+        if is_same { self.progress.anchor } else { now }
     }
 }
 

@@ -189,22 +189,22 @@ pub struct Queued {
 
 /// Whether a retry of a failed run can help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hope {
-    /// It can: the next attempt may end differently.
-    Again,
-    /// It cannot: with the same workflow, every attempt ends the same.
-    None,
-    /// It can after the node's setup has changed. The work itself was not attempted.
-    OtherSetup,
+pub enum Retryability {
+    /// The next attempt may end differently.
+    Retryable,
+    /// Every attempt ends the same, as long as the workflow stays as it is.
+    Permanent,
+    /// The node is not set up to perform the work, so the work itself was not tried.
+    NodeSetup,
 }
 
-impl Hope {
-    /// Whether a retry can help after a run has failed with this error.
-    pub(crate) fn after(error: Option<&RunError>, retryable: bool) -> Hope {
+impl Retryability {
+    /// How a run that ended with this error can be retried.
+    pub(crate) fn after(error: Option<&RunError>, retryable: bool) -> Retryability {
         match error {
-            Some(error) if error.code == EXEC_NOT_ALLOWED => Hope::OtherSetup,
-            _ if retryable => Hope::Again,
-            _ => Hope::None,
+            Some(error) if error.code == EXEC_NOT_ALLOWED => Retryability::NodeSetup,
+            _ if retryable => Retryability::Retryable,
+            _ => Retryability::Permanent,
         }
     }
 }
@@ -220,7 +220,7 @@ pub enum Input<'a> {
         ending: Ending,
         error: Option<&'a str>,
         /// Whether a retry can help, if the run failed.
-        hope: Hope,
+        retryability: Retryability,
     },
     Pause,
     /// A person resumes it. Missed occurrences are caught up only on request.
@@ -307,8 +307,8 @@ pub fn decide(
     let mut decider = Decider { schedule, context, decision: Decision::default() };
     match input {
         Input::Due => decider.due(),
-        Input::RunEnded { run, ending, error, hope } => {
-            decider.run_ended(run, ending, error, hope);
+        Input::RunEnded { run, ending, error, retryability } => {
+            decider.run_ended(run, ending, error, retryability);
         }
         Input::Pause => decider.pause()?,
         Input::Resume { catch_up } => decider.resume(catch_up)?,

@@ -4,7 +4,7 @@ use calendar::Rule;
 use language::policy::retry::{OnExhausted, is_exhausted};
 
 use super::upcoming::Due;
-use super::{Active, Decider, Hope, Numbered, Queued, Status, Turning};
+use super::{Active, Decider, Numbered, Queued, Retryability, Status, Turning};
 use crate::ids::RunKey;
 use crate::ledger::Outcome;
 use crate::run::Ending;
@@ -25,7 +25,7 @@ impl Decider<'_, '_> {
         run: RunKey,
         ending: Ending,
         error: Option<&str>,
-        hope: Hope,
+        retryability: Retryability,
     ) {
         // This includes runs started by hand and manual retries: the work can be done again.
         if ending == Ending::Succeeded {
@@ -45,7 +45,7 @@ impl Decider<'_, '_> {
                 Ending::Succeeded => self.succeeded(occurrence),
                 Ending::Cancelled => self.schedule.progress.current_retry = 0,
                 Ending::Failed | Ending::TimedOut => {
-                    self.failed(occurrence, retry, error.unwrap_or("failed"), hope);
+                    self.failed(occurrence, retry, error.unwrap_or("failed"), retryability);
                 }
             }
         }
@@ -85,7 +85,13 @@ impl Decider<'_, '_> {
         }
     }
 
-    fn failed(&mut self, occurrence: Numbered, retry: u32, error: &str, hope: Hope) {
+    fn failed(
+        &mut self,
+        occurrence: Numbered,
+        retry: u32,
+        error: &str,
+        retryability: Retryability,
+    ) {
         let now = self.now();
         let progress = &mut self.schedule.progress;
         progress.error_count += 1;
@@ -97,15 +103,15 @@ impl Decider<'_, '_> {
             let reason = format!("failed while the schedule is {status}: {error}");
             self.record(&occurrence, Outcome::Failed, reason, None);
             self.finally_failed(occurrence, error);
-        } else if exhausted || hope == Hope::None {
-            let why = match hope {
-                Hope::None => "trying again cannot help",
-                Hope::Again | Hope::OtherSetup => "no retries left",
+        } else if exhausted || retryability == Retryability::Permanent {
+            let why = match retryability {
+                Retryability::Permanent => "trying again cannot help",
+                Retryability::Retryable | Retryability::NodeSetup => "no retries left",
             };
             let reason = format!("failed at attempt {attempts}, {why}: {error}");
             self.record(&occurrence, Outcome::Failed, reason, None);
             self.finally_failed(occurrence, error);
-            self.exhausted(occurrence.n, error, hope);
+            self.exhausted(occurrence.n, error, retryability);
         } else {
             let retry = retry + 1;
             let salt = (self.schedule.id.0 as u64).rotate_left(32) ^ occurrence.n;
@@ -125,12 +131,12 @@ impl Decider<'_, '_> {
 
     /// Applies `on_exhausted` and `pause_on_failure` after the last retry of an occurrence has
     /// failed.
-    fn exhausted(&mut self, n: u64, error: &str, hope: Hope) {
+    fn exhausted(&mut self, n: u64, error: &str, retryability: Retryability) {
         let declared = &self.schedule.declared;
-        let on_exhausted = match hope {
+        let on_exhausted = match retryability {
             // The schedule must not die because this node is not allowed to perform the work.
-            Hope::OtherSetup => OnExhausted::Continue,
-            Hope::Again | Hope::None => declared.on_exhausted(),
+            Retryability::NodeSetup => OnExhausted::Continue,
+            Retryability::Retryable | Retryability::Permanent => declared.on_exhausted(),
         };
         let (status, reason) = match (declared.pause_on_failure, on_exhausted) {
             (true, _) => (Status::Paused, "the schedule was paused by its failure"),

@@ -52,7 +52,7 @@ pub(super) enum Work {
         ending: Ending,
         error: Option<String>,
         /// Whether a retry can help.
-        hope: schedule::Hope,
+        retryability: schedule::Retryability,
     },
 }
 
@@ -106,9 +106,9 @@ impl<B: TransactionReader> Turn<'_, B> {
             Work::OfferPending(run, part, topic) => self.offer_pending(run, part, topic),
             Work::HandlerRunEnded { run, retryable } => self.handler_run_ended(run, retryable),
             Work::Judge(run) => self.judge_run(run),
-            Work::Settle { schedule, run, ending, error, hope } => {
+            Work::Settle { schedule, run, ending, error, retryability } => {
                 let error = error.as_deref();
-                let input = schedule::Input::RunEnded { run, ending, error, hope };
+                let input = schedule::Input::RunEnded { run, ending, error, retryability };
                 // A schedule that was deleted meanwhile needs no notification.
                 let _: Result<(), super::Refused> = self.decide_schedule(schedule, input, None)?;
                 Ok(())
@@ -217,7 +217,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         let run = self.run(key)?;
         let (workflow, schedule, begun) = (run.workflow, run.schedule, run.started_at.is_some());
         let Some(ending) = run.ending() else { return Ok(()) };
-        let hope = schedule::Hope::after(run.error.as_ref(), retryable);
+        let retryability = schedule::Retryability::after(run.error.as_ref(), retryable);
         let error = run.error.as_ref().map(RunError::said);
         let handles = run.handler.is_some();
         let is_waited_for = run.parent.is_some_and(|parent| parent.token.is_some());
@@ -241,7 +241,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         }
         if let Some(schedule) = schedule {
             let run = key;
-            self.worklist.add(Work::Settle { schedule, run, ending, error, hope });
+            self.worklist.add(Work::Settle { schedule, run, ending, error, retryability });
         }
         Ok(())
     }
