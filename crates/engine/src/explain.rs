@@ -7,7 +7,9 @@ use language::schedule::Plan;
 use crate::ids::RunId;
 use crate::ledger::{Entry, Outcome};
 use crate::run::RunStatus;
-use crate::schedule::{Active, Override, OverrideAction, Schedule, Status, Upcoming};
+use crate::schedule::{
+    Active, AheadFate, Outlook, Override, OverrideAction, Schedule, Status, Upcoming,
+};
 
 /// The data that an explanation uses.
 pub struct ScheduleFacts<'a> {
@@ -187,28 +189,43 @@ impl ScheduleFacts<'_> {
         if self.schedule.status != Status::Active || self.workflow_is_paused {
             return None;
         }
-        let Some(due) = self.schedule.coming(self.workflow_is_paused) else {
+        let outlook = Outlook {
+            schedule: self.schedule,
+            plan: self.plan?,
+            overrides: self.overrides,
+            workflow_is_paused: self.workflow_is_paused,
+            now: self.now,
+        };
+        let Some((next, at)) = outlook.next().and_then(|next| next.effective.map(|at| (next, at)))
+        else {
             return Some("Nothing comes after what is going on.".to_owned());
         };
-        let (nominal, effective) = (self.time(due.nominal), self.time(due.effective));
-        let over = self.overrides.iter().find(|over| over.nominal == due.nominal);
-        Some(match over.map(|over| (&over.action, &over.by)) {
-            Some((OverrideAction::Skip, by)) => {
-                format!("Next is {effective}, which is skipped by {by}.")
-            }
+        let (nominal, effective) = (self.time(next.nominal), self.time(at));
+        let over = self.overrides.iter().find(|over| over.nominal == next.nominal);
+        let how = match over.map(|over| (&over.action, &over.by)) {
+            _ if next.fate == AheadFate::Retried => next.reason.map(|reason| format!(", {reason}")),
             Some((OverrideAction::Payload(_), by)) => {
-                format!("Next is {effective}, with a payload given by {by}.")
+                Some(format!(", with a payload given by {by}"))
             }
-            Some((OverrideAction::Move(_), by)) => {
-                format!("Next is {effective}, moved by {by} from {nominal}.")
-            }
-            None if due.nominal == due.effective => format!("Next is {effective}."),
-            None => format!("Next is {effective}, moved from {nominal}{}.", self.why_moved(&due)),
-        })
+            Some((OverrideAction::Move(_), by)) => Some(format!(", moved by {by} from {nominal}")),
+            Some((OverrideAction::Skip, _)) | None => (next.nominal != at)
+                .then(|| format!(", moved from {nominal}{}", self.why_moved(next.nominal))),
+        };
+        let skipped = self.overrides.iter().find(|over| {
+            let is_before = over.nominal < at && over.nominal > self.schedule.progress.mark;
+            is_before && matches!(over.action, OverrideAction::Skip)
+        });
+        let skipped =
+            skipped.map(|over| format!("; {} is skipped by {}", self.time(over.nominal), over.by));
+        Some(format!(
+            "Next is {effective}{}{}.",
+            how.unwrap_or_default(),
+            skipped.unwrap_or_default()
+        ))
     }
 
-    fn why_moved(&self, due: &crate::schedule::Due) -> String {
-        match self.plan.map(|plan| plan.timing.fate(due.nominal)) {
+    fn why_moved(&self, nominal: Timestamp) -> String {
+        match self.plan.map(|plan| plan.timing.fate(nominal)) {
             Some(Fate::Moved { reason, .. }) => format!(" by the calendar ({reason})"),
             _ => " inside its spread window".to_owned(),
         }

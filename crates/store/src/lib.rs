@@ -264,9 +264,6 @@ pub trait Queries: Send + Sync + 'static {
     /// exact, and go back eight days.
     fn tallies(&self, from: Timestamp, to: Timestamp) -> Answered<'_, Vec<Tally>>;
 
-    /// The overrides of a schedule.
-    fn overrides(&self, id: ScheduleId) -> Answered<'_, Vec<engine::schedule::Override>>;
-
     /// A page of runs, latest first.
     fn runs(&self, query: RunQuery) -> Answered<'_, Page<RunView>>;
 

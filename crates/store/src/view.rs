@@ -5,11 +5,12 @@ use std::sync::Arc;
 use engine::incidents::Incident;
 use engine::ledger::{Entry, Outcome};
 use engine::run::{AttemptRecord, Run, RunState, RunStatus, StepRecord, TriggeredBy, Watch};
-use engine::schedule::{Due, Schedule, Status};
+use engine::schedule::{Outlook, Override, Schedule, Status};
 use engine::turn::{Recovered, Workflow};
 use engine::{IncidentKey, NodeId, RunId, RunKey, ScheduleId, WorkflowId};
 use jiff::Timestamp;
 use language::definition::{DeadlineEnd, Definition};
+use language::schedule::Plan;
 
 use crate::failure::Failure;
 use crate::set_aside::if_readable;
@@ -67,12 +68,20 @@ pub struct ScheduleView {
     pub workflow_name: String,
     /// Whether someone paused the workflow. Its schedules then start runs only by hand.
     pub workflow_is_paused: bool,
+    /// Occurrences that people changed.
+    pub overrides: Vec<Override>,
 }
 
 impl ScheduleView {
-    /// The next occurrence to show; `None` if none will start.
-    pub fn coming(&self) -> Option<Due> {
-        self.schedule.coming(self.workflow_is_paused)
+    /// What comes next.
+    pub fn outlook<'a>(&'a self, plan: &'a Plan, now: Timestamp) -> Outlook<'a> {
+        Outlook {
+            schedule: &self.schedule,
+            plan,
+            overrides: &self.overrides,
+            workflow_is_paused: self.workflow_is_paused,
+            now,
+        }
     }
 }
 

@@ -224,10 +224,14 @@ pub(crate) struct Fields {
     /// The input of its runs
     #[arg(long, value_name = "JSON")]
     pub(crate) payload: Option<String>,
-    /// Any other field; the value is JSON or a text
-    #[arg(long = "set", value_name = "FIELD=VALUE")]
+    #[arg(long = "set", value_name = "FIELD=VALUE", help = set_help())]
     pub(crate) set: Vec<String>,
     /// A YAML or JSON file with fields; options override it
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
+}
+
+fn set_help() -> String {
+    let fields: Vec<&str> = language::definition::schedule_keys().collect();
+    format!("Any field; the value is JSON or a text. Fields: {}", fields.join(", "))
 }

@@ -94,16 +94,19 @@ async fn greet(
     let mut rows = Vec::new();
     for view in &coming {
         let schedule = &view.schedule;
-        let Some(next) = view.coming() else { continue };
         let plan =
             schedule.declared.plan(&rules, schedule.progress.anchor, &schedule.id.to_string());
-        let words = plan.map(|plan| plan.timing.words()).unwrap_or_default();
+        let Ok(plan) = plan else { continue };
+        let Some(next) = view.outlook(&plan, now).next().and_then(|next| next.effective) else {
+            continue;
+        };
+        let words = plan.timing.words();
         // The start of an interval does not matter here.
         let words = words.split(" from ").next().unwrap_or_default();
         rows.push(vec![
             Cell::plain(schedule.declared.name.clone()),
             Cell::plain(words),
-            Cell::styled(format!("in {}", duration(next.effective.duration_since(now))), DIM),
+            Cell::styled(format!("in {}", duration(next.duration_since(now))), DIM),
         ]);
     }
     write!(out, "{}", columns(&rows))?;

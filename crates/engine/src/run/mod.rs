@@ -164,6 +164,11 @@ pub enum TriggeredBy {
 }
 
 impl TriggeredBy {
+    /// Origins whose pending runs wait while their workflow is paused. The others go on: a person
+    /// asked for them, or they belong to a run that has begun.
+    pub const HELD_BY_PAUSE: [TriggeredBy; 3] =
+        [TriggeredBy::Schedule, TriggeredBy::Webhook, TriggeredBy::Event];
+
     /// Every origin, in the order of their stored numbers.
     pub const ALL: [TriggeredBy; 9] = [
         TriggeredBy::Schedule,

@@ -27,8 +27,11 @@ type Ends = Option<(Due, Due)>;
 impl Decider<'_, '_> {
     pub(super) fn missed_reason(&self, due: Due) -> &'static str {
         match self.context.plan.catch_up.policy {
-            Policy::None if due.effective < self.schedule.created_at => {
+            Policy::None if self.was_over(due) => {
                 "its time had passed when it was declared, and catch_up is none"
+            }
+            _ if self.was_over(due) => {
+                "its time had passed when it was declared, longer ago than the catch-up window"
             }
             Policy::None if due.effective >= self.context.moment.awake_since => {
                 "more were due at once than are looked at one by one, and catch_up is none"

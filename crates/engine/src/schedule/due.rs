@@ -91,9 +91,15 @@ impl<'b> Decider<'_, 'b> {
         self.record_landing_with(due);
     }
 
-    /// Whether the occurrence was due while no node was running.
+    /// Whether the occurrence was due while no node was running, or before it was declared.
     fn was_missed(&self, due: Due) -> bool {
-        due.effective < self.context.moment.awake_since
+        due.effective < self.context.moment.awake_since || self.was_over(due)
+    }
+
+    /// Whether the time of the occurrence had passed when its rule was declared.
+    pub(super) fn was_over(&self, due: Due) -> bool {
+        let is_single = matches!(self.context.plan.timing.rule(), Rule::Once(_));
+        is_single && due.effective < self.schedule.progress.anchor
     }
 
     /// Whether the catch-up policy runs a single missed occurrence.
@@ -218,9 +224,7 @@ impl<'b> Decider<'_, 'b> {
         }
         let why = match self.was_missed(due) {
             _ if occurrence.backfilled => "asked for by a backfill",
-            true if due.effective < self.schedule.created_at => {
-                "made up for: its time had passed when it was declared"
-            }
+            true if self.was_over(due) => "made up for: its time had passed when it was declared",
             true => "made up for: due while no node was running",
             false => "due",
         };

@@ -4,6 +4,7 @@ mod catch_up;
 mod control;
 mod due;
 mod numbered;
+mod outlook;
 mod refusal;
 mod settle;
 mod upcoming;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use control::backfilled;
 pub use numbered::Numbered;
+pub use outlook::{Ahead, AheadFate, Outlook};
 pub use refusal::Refusal;
 pub use settle::Verdict;
 pub use upcoming::{Due, Override, OverrideAction, Upcoming};
@@ -433,13 +435,6 @@ impl Schedule {
         let total = self.declared.total_repeats;
         let taken = self.progress.current_repeat.saturating_add(self.progress.counting());
         (total > 0).then(|| total.saturating_sub(taken))
-    }
-
-    /// The next occurrence for display. `None` if the schedule is not active, if its workflow is
-    /// paused, or while the active occurrences may be the last that the repeat limit allows.
-    pub fn coming(&self, workflow_is_paused: bool) -> Option<Due> {
-        let comes = self.status == Status::Active && !workflow_is_paused;
-        self.progress.next.filter(|_| comes && self.remaining() != Some(0))
     }
 
     /// Whether the schedule is not paused: what `enable` and `disable` change.

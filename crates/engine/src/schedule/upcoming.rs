@@ -96,7 +96,7 @@ impl<'a> Upcoming<'a> {
     }
 
     /// Other occurrences that were moved onto the same instant.
-    pub(super) fn landing_with(&self, due: Due) -> impl Iterator<Item = Due> + 'a {
+    pub(super) fn landing_with(&self, due: Due) -> impl Iterator<Item = Due> + use<'a> {
         self.overrides.iter().filter_map(move |over| match over.action {
             OverrideAction::Move(to) if to == due.effective && over.nominal != due.nominal => {
                 Some(Due { nominal: over.nominal, effective: to })

@@ -54,6 +54,21 @@ impl<B: TransactionReader> Turn<'_, B> {
         if !self.capacity.rescan {
             return Ok(());
         }
+        self.serve_all()?;
+        for at in 0..self.loaded.runs.len() {
+            let Some(key) = self.loaded.runs.nth(at) else { break };
+            if self.is_new(key) && self.is_pending(key) {
+                self.note_waiting(key);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_new(&self, key: RunKey) -> bool {
+        self.loaded.runs.loaded(key).is_some_and(|loaded| loaded.is_new)
+    }
+
+    fn serve_all(&mut self) -> Result<(), B::Error> {
         // A run that ends below sets it again.
         self.capacity.rescan = false;
         self.capacity.has_more = false;
@@ -109,8 +124,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         let mut at = 0;
         while let Some(key) = self.loaded.runs.nth(at) {
             at += 1;
-            let is_new = self.loaded.runs.loaded(key).is_some_and(|loaded| loaded.is_new);
-            if is_new && self.is_pending(key) {
+            if self.is_new(key) && self.is_pending(key) {
                 self.try_begin(key)?;
                 self.work_through()?;
             }
@@ -185,12 +199,27 @@ impl<B: TransactionReader> Turn<'_, B> {
                 }
                 if !self.is_of_handler(key) {
                     served.is_full = true;
-                    return self.serve_handler(workflow);
+                    return match self.is_held(key, workflow)? {
+                        true => self.serve_by_hand(workflow),
+                        false => self.serve_handler(workflow),
+                    };
                 }
                 served.waiting.push(key);
             }
             served.after = Some(key);
         }
+    }
+
+    /// Begins runs of a paused workflow that do not wait for its resumption.
+    fn serve_by_hand(&mut self, workflow: WorkflowId) -> Result<bool, B::Error> {
+        let mut begun = false;
+        for key in self.reader.pending_while_paused(workflow, LOOKED_AT)? {
+            if self.load_run(key)? && self.is_pending(key) && self.try_begin(key)? {
+                self.capacity.last_served = Some(workflow);
+                begun = true;
+            }
+        }
+        Ok(begun)
     }
 
     /// Begins a handler run of a workflow that has reached its limit of active runs. Runs of

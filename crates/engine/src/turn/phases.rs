@@ -429,7 +429,10 @@ impl<B: TransactionReader> Turn<'_, B> {
         self.call_handler(id, Cause::Retry)?;
         match again.filter(|_| ending != Ending::Cancelled) {
             Some(at) => {
-                if let Some(handler) = self.handler_mut(id) {
+                // A consumer that a person called meanwhile runs at once.
+                if let Some(handler) = self.handler_mut(id)
+                    && handler.cause != Some(Cause::ByHand)
+                {
                     handler.retry_at = Some(at);
                 }
                 Ok(())

@@ -116,6 +116,9 @@ impl<B: TransactionReader> Turn<'_, B> {
             return Ok(false);
         }
         let handles = self.is_of_handler(key);
+        if !handles && self.is_held(key, workflow)? {
+            return Ok(false);
+        }
         let known = self.workflow(workflow)?;
         let limit = known.concurrency.filter(|_| !handles);
         if limit.is_some_and(|limit| known.active >= limit) {
@@ -140,6 +143,12 @@ impl<B: TransactionReader> Turn<'_, B> {
         }
         self.note_begun(key);
         Ok(true)
+    }
+
+    /// Whether a run waits because its workflow is paused.
+    pub(super) fn is_held(&mut self, key: RunKey, workflow: WorkflowId) -> Result<bool, B::Error> {
+        let is_held = TriggeredBy::HELD_BY_PAUSE.contains(&self.run(key)?.triggered_by);
+        Ok(is_held && self.workflow(workflow)?.paused)
     }
 
     pub(super) fn is_of_handler(&self, key: RunKey) -> bool {
@@ -294,16 +303,23 @@ impl<B: TransactionReader> Turn<'_, B> {
         Ok(())
     }
 
-    /// Begins a run that was just created, or records that it waits for a slot.
+    /// Begins a run that was just created, or records that it waits for a slot. If older runs may be
+    /// waiting, they go first: `fill_slots` begins them, and then this one. A handler's run does not
+    /// wait for those, only for its workflow's turn.
     pub(super) fn begin_or_wait(&mut self, key: RunKey) -> Result<(), B::Error> {
-        if self.is_pending(key) && !self.try_begin(key)? {
+        let has_older = self.capacity.rescan && !self.is_of_handler(key);
+        let is_later = has_older && self.capacity.free_slots > 0;
+        if self.is_pending(key) && !is_later && !self.try_begin(key)? {
             self.note_waiting(key);
         }
         Ok(())
     }
 
     /// Updates the ledger: the occurrence has its run, but no slot yet.
-    fn note_waiting(&mut self, key: RunKey) {
+    pub(super) fn note_waiting(&mut self, key: RunKey) {
+        if self.loaded.runs.get(key).is_none_or(|run| run.position.start_reason.is_some()) {
+            return;
+        }
         let id = self.loaded.runs.get(key).map(|run| &run.id);
         let Some(&RunId::Occurrence { schedule, n, retry: 0 }) = id else { return };
         let Some(entry) = self.ledger_entry(schedule, n) else { return };

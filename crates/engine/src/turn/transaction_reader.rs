@@ -88,6 +88,15 @@ pub trait TransactionReader {
         workflow: WorkflowId,
         limit: usize,
     ) -> Result<Vec<RunKey>, Self::Error>;
+    /// The pending runs of a paused workflow that do not wait for its resumption, oldest first: those
+    /// of handlers, and those whose origin is not in [`TriggeredBy::HELD_BY_PAUSE`].
+    ///
+    /// [`TriggeredBy::HELD_BY_PAUSE`]: crate::run::TriggeredBy::HELD_BY_PAUSE
+    fn pending_while_paused(
+        &mut self,
+        workflow: WorkflowId,
+        limit: usize,
+    ) -> Result<Vec<RunKey>, Self::Error>;
     /// Runs that have begun and wait for a free slot to continue, oldest first.
     fn ready(&mut self, limit: usize) -> Result<Vec<RunKey>, Self::Error>;
     /// The runs of a workflow that have begun and not ended.

@@ -1,5 +1,6 @@
 //! Limits above the policies, and which run comes next when they are reached.
 
+use engine::RunId;
 use engine::run::RunStatus;
 use engine::turn::{Command, IfBusy, NewRun, Refused};
 
@@ -44,6 +45,49 @@ fn one_busy_workflow_cannot_starve_the_others() {
     world.advance_to("2026-03-02T10:00:00Z");
     assert!(world.memory.runs.values().all(|run| run.status == RunStatus::Succeeded));
     assert_eq!(world.memory.runs.len(), 11);
+}
+
+#[test]
+fn what_waits_goes_before_an_occurrence_that_is_due_when_a_place_becomes_free() {
+    for overlap in ["allow", "skip"] {
+        let mut world = World::new("2026-03-02T09:00:00Z").working(|_| (seconds(30), success()));
+        let workflow = world.workflow("w", Some(1));
+        let rule = format!(r#"{{"name": "s", "interval": "30s", "overlap": "{overlap}"}}"#);
+        world.schedule(workflow, &rule);
+        world.advance_to("2026-03-02T09:00:40Z");
+        let run = world.new_run();
+        let id = run.id;
+        world.command(Command::StartWorkflow { id: workflow, run }).unwrap();
+        // At this instant the active run ends and an occurrence is due.
+        world.advance_to("2026-03-02T09:01:10Z");
+        let by_hand = world.memory.runs.values().find(|run| run.id == RunId::Other(id)).unwrap();
+        assert_eq!(by_hand.status, RunStatus::Running, "{overlap}");
+    }
+}
+
+#[test]
+fn a_pause_holds_what_waits_and_a_start_by_hand_runs_alone() {
+    let mut world = World::new("2026-03-02T09:00:00Z").working(|_| (seconds(60), success()));
+    let workflow = world.workflow("w", Some(1));
+    let rule = r#"{"name": "s", "interval": "10s", "overlap": "allow"}"#;
+    let id = world.schedule(workflow, rule);
+    world.advance_to("2026-03-02T09:00:45Z");
+    let pause = |paused| Command::PauseWorkflow { id: workflow, paused, reason: None };
+    world.command(pause(true)).unwrap();
+    let run = world.new_run();
+    world.command(Command::StartWorkflow { id: workflow, run }).unwrap();
+    world.advance_to("2026-03-02T09:10:00Z");
+    let states = |world: &World| -> Vec<String> {
+        world.runs(id).iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect()
+    };
+    let held = ["09:00 succeeded", "- pending", "- pending", "- pending"];
+    assert_eq!(states(&world), held);
+    let by_hand = world.memory.runs.values().find(|run| run.schedule.is_none()).unwrap();
+    assert_eq!(by_hand.status, RunStatus::Succeeded);
+    world.command(pause(false)).unwrap();
+    world.advance_to("2026-03-02T09:14:00Z");
+    let resumed = ["09:00 succeeded", "09:10 succeeded", "09:11 succeeded", "09:12 succeeded"];
+    assert_eq!(states(&world)[..4], resumed);
 }
 
 fn statuses(world: &World, workflow: engine::WorkflowId) -> Vec<RunStatus> {

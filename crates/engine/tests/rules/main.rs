@@ -9,6 +9,7 @@ mod handlers;
 mod incidents;
 mod limits;
 mod memory;
+mod outlook;
 mod overlap;
 mod processes;
 mod repeats;

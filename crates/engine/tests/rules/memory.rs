@@ -6,7 +6,7 @@ use std::sync::Arc;
 use engine::handlers::Handler;
 use engine::incidents::Incident;
 use engine::ledger::{Entry, Outcome};
-use engine::run::{Approval, Item, Part, Run, RunStatus, StepRecord};
+use engine::run::{Approval, Item, Part, Run, RunStatus, StepRecord, TriggeredBy};
 use engine::schedule::{Override, Schedule};
 use engine::topics::{Event, EventState, EventStatus, Subscriber, Topic};
 use engine::turn::{AlertWrite, Damaged, TransactionReader, Workflow};
@@ -122,6 +122,17 @@ impl TransactionReader for Memory {
     ) -> Result<Vec<RunKey>, Damaged> {
         let all = Memory::pending(self).filter(|run| run.workflow == workflow);
         Ok(all.filter(|run| run.handler.is_some()).map(|run| run.key).take(limit).collect())
+    }
+
+    fn pending_while_paused(
+        &mut self,
+        workflow: WorkflowId,
+        limit: usize,
+    ) -> Result<Vec<RunKey>, Damaged> {
+        let held = TriggeredBy::HELD_BY_PAUSE;
+        let all = Memory::pending(self).filter(|run| run.workflow == workflow);
+        let all = all.filter(|run| run.handler.is_some() || !held.contains(&run.triggered_by));
+        Ok(all.map(|run| run.key).take(limit).collect())
     }
 
     fn ready(&mut self, limit: usize) -> Result<Vec<RunKey>, Damaged> {

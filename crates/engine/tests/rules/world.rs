@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use calendar::Zones;
 use engine::run::{AttemptEnd, Queueing};
-use engine::schedule::Schedule;
+use engine::schedule::{Outlook, Schedule};
 use engine::turn::{
     Answer, ApprovalWrite, Capacity, Command, Effect, IncidentWrite, NewRun, NewSchedule,
     OverrideWrite, Perform, Refused, RunWrite, ScheduleWrite, Starter, Turn, Turned, Verb, Wakeup,
@@ -44,7 +44,7 @@ pub(crate) struct World {
     /// The notification settings of the node.
     pub(crate) setup: Setup,
     node: NodeId,
-    rules: Rules,
+    pub(crate) rules: Rules,
     work: Work,
     going_on: Vec<GoingOn>,
 }
@@ -395,5 +395,22 @@ impl World {
 
     pub(crate) fn get(&self, id: ScheduleId) -> &Schedule {
         &self.memory.schedules[&id]
+    }
+
+    /// What comes next of a schedule, by its [`Outlook`].
+    pub(crate) fn outlook<T>(&self, id: ScheduleId, of: impl FnOnce(Outlook<'_>) -> T) -> T {
+        let schedule = self.get(id);
+        let (anchor, key) = (schedule.progress.anchor, schedule.spread_key());
+        let plan = schedule.declared.plan(&self.rules, anchor, &key).unwrap();
+        let overrides = self.memory.overrides.iter().filter(|((of, _), _)| *of == id);
+        let overrides: Vec<_> = overrides.map(|(_, over)| over.clone()).collect();
+        let workflow_is_paused = self.memory.workflows[&schedule.workflow].paused;
+        let (overrides, now) = (&*overrides, self.now);
+        of(Outlook { schedule, plan: &plan, overrides, workflow_is_paused, now })
+    }
+
+    /// When a schedule starts next.
+    pub(crate) fn next(&self, id: ScheduleId) -> Option<Timestamp> {
+        self.outlook(id, |outlook| outlook.next()).and_then(|next| next.effective)
     }
 }

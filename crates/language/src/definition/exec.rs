@@ -90,6 +90,13 @@ fn command_words(
             refuse_injection(reading, field);
             return None;
         }
+        (Kind::Text(text), true) if injection::reads_program(text, stdin_of(stdin)) => {
+            match stdin {
+                Some(stdin) => refuse_injection(reading, stdin),
+                None => refuse_input(reading, field),
+            }
+            return None;
+        }
         (Kind::Text(_), true) => {
             let text = plain(reading, field)?;
             return Some(SHELL.iter().map(|word| (*word).to_owned()).chain([text]).collect());
@@ -140,12 +147,7 @@ fn check_injection(
     stdin: Option<&Field<'_>>,
 ) -> Option<()> {
     let texts: Vec<&str> = words.iter().map(|word| text_of(word).unwrap_or_default()).collect();
-    let read = match stdin.map(text_of) {
-        None => Stdin::Input,
-        Some(Some(text)) if injection::is_template(text) => Stdin::Template,
-        Some(_) => Stdin::Literal,
-    };
-    let found = injection::find(&texts, read)?;
+    let found = injection::find(&texts, stdin_of(stdin))?;
     // The other words are not checked, so their templates are not reported either.
     words.iter().for_each(|word| reading.templates.fill(word.node));
     match found {
@@ -156,6 +158,14 @@ fn check_injection(
         },
     }
     Some(())
+}
+
+fn stdin_of(stdin: Option<&Field<'_>>) -> Stdin {
+    match stdin.map(text_of) {
+        None => Stdin::Input,
+        Some(Some(text)) if injection::is_template(text) => Stdin::Template,
+        Some(_) => Stdin::Literal,
+    }
 }
 
 fn text_of<'n>(field: &Field<'n>) -> Option<&'n str> {

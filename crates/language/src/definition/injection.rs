@@ -83,6 +83,37 @@ pub(super) fn find(words: &[&str], stdin: Stdin) -> Option<Injection> {
     None
 }
 
+/// Whether a command in this text of a shell reads its program from standard input, and with it
+/// what a caller wrote. Behind a pipe or a redirection a command reads something else.
+pub(super) fn reads_program(shell: &str, stdin: Stdin) -> bool {
+    const BEFORE_COMMANDS: [&str; 11] =
+        ["exec", "command", "builtin", "if", "then", "else", "while", "until", "do", "!", "{"];
+    let pipelines = shell.replace("||", ";");
+    let mut pipelines = pipelines.split([';', '&', '\n', '(', ')']);
+    pipelines.any(|pipeline| {
+        let first = pipeline.split('|').next().unwrap_or_default();
+        let words = first.split_whitespace().map(|word| word.trim_matches(['"', '\'']));
+        let is_before = |word: &&str| BEFORE_COMMANDS.contains(word) || is_assignment(word);
+        let words: Vec<&str> = words.skip_while(is_before).collect();
+        // Elsewhere a word such as `sh` is rather the name of a file.
+        let starts = |word: &&str| {
+            interpreter(word).is_some() || is_launcher(word) || CONTAINERS.contains(word)
+        };
+        let may_start = words.first().is_some_and(starts) && !first.contains('<');
+        may_start && find(&words, stdin) == Some(Injection::Stdin)
+    })
+}
+
+/// Programs that start another one in a container.
+const CONTAINERS: [&str; 3] = ["docker", "kubectl", "podman"];
+
+fn is_assignment(word: &str) -> bool {
+    let name = word.split_once('=').map(|(name, _)| name);
+    name.is_some_and(|name| {
+        !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    })
+}
+
 /// The index of the interpreter that the command starts: the first word, one behind a launcher, or
 /// else a shell anywhere, as in `docker exec box sh`.
 fn lead(words: &[Word<'_>]) -> Option<usize> {

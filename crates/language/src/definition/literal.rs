@@ -1,9 +1,9 @@
 //! Finds the positions of a script's description in its text, where it is written as literals of
 //! objects and lists. Computed values have no position.
 //!
-//! This is no JavaScript parser: it follows brackets, strings and comments from `workflow(` on. If
-//! it does not understand a text, it finds fewer positions, but never wrong values: those come from
-//! evaluating the script.
+//! This is no JavaScript parser: it follows brackets, strings, regular expressions, templates and
+//! comments from `workflow(` or `export default {` on. If it does not understand a text, it finds
+//! fewer positions, but never wrong values: those come from evaluating the script.
 
 use super::limits;
 use super::source::Span;
@@ -48,6 +48,10 @@ pub(super) fn described(text: &str) -> Option<Literal> {
             if reader.take(b'(') {
                 return reader.value(0);
             }
+        } else if reader.takes_words(&[b"export", b"default"]) {
+            if reader.peek() == b'{' {
+                return reader.value(0);
+            }
         } else {
             reader.step();
         }
@@ -80,6 +84,20 @@ impl Reader<'_> {
         before.is_some_and(|byte| is_word(*byte) || *byte == b'.')
     }
 
+    /// Takes these words, if they come next.
+    fn takes_words(&mut self, words: &[&[u8]]) -> bool {
+        let before = self.at;
+        let found = !self.follows_a_word()
+            && words.iter().all(|word| {
+                let is_next = self.rest().starts_with(word);
+                self.at += if is_next { word.len() } else { 0 };
+                self.blank();
+                is_next
+            });
+        self.at = if found { self.at } else { before };
+        found
+    }
+
     /// Skips white space and comments.
     fn blank(&mut self) {
         loop {
@@ -91,7 +109,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Skips one character, string or comment.
+    /// Skips one character, string, regular expression, template or comment.
     fn step(&mut self) {
         match self.rest() {
             [b'/', b'/', ..] => {
@@ -102,7 +120,9 @@ impl Reader<'_> {
                 let end = self.rest().windows(2).skip(2).position(|pair| pair == b"*/");
                 self.at += end.map_or(self.rest().len(), |end| end + 4);
             }
-            [quote @ (b'"' | b'\'' | b'`'), ..] => {
+            [b'/', ..] => self.at += self.regular_expression().unwrap_or(1),
+            [b'`', ..] => self.template(),
+            [quote @ (b'"' | b'\''), ..] => {
                 let quote = *quote;
                 self.at += 1;
                 while self.at < self.text.len() && !self.take(quote) {
@@ -111,6 +131,85 @@ impl Reader<'_> {
             }
             [] => {}
             _ => self.at += 1,
+        }
+    }
+
+    /// The length of the regular expression that begins here, or `None` if this is a division.
+    fn regular_expression(&self) -> Option<usize> {
+        if !self.may_begin_an_expression() {
+            return None;
+        }
+        let (mut at, mut in_class) = (1, false);
+        loop {
+            match *self.rest().get(at)? {
+                b'\n' => return None,
+                b'\\' => at += 1,
+                b'[' => in_class = true,
+                b']' => in_class = false,
+                b'/' if !in_class => return Some(at + 1),
+                _ => {}
+            }
+            at += 1;
+        }
+    }
+
+    /// Whether a value may begin here, by what stands before: behind a value an operator follows.
+    fn may_begin_an_expression(&self) -> bool {
+        const BEFORE_VALUES: [&[u8]; 13] = [
+            b"return", b"typeof", b"case", b"in", b"of", b"delete", b"void", b"throw", b"new",
+            b"else", b"do", b"await", b"yield",
+        ];
+        let before = self.text[..self.at.min(self.text.len())].trim_ascii_end();
+        match before {
+            [] | [.., b'*', b'/'] => true,
+            [.., b')' | b']' | b'"' | b'\'' | b'`' | b'/'] => false,
+            [.., last] if is_word(*last) => {
+                let length = before.iter().rev().take_while(|byte| is_word(**byte)).count();
+                BEFORE_VALUES.contains(&&before[before.len() - length..])
+            }
+            _ => true,
+        }
+    }
+
+    /// Skips a template with the expressions in it, which may have templates of their own.
+    fn template(&mut self) {
+        // The templates and expressions that are open; of an expression, its open braces.
+        enum Open {
+            Template,
+            Expression(usize),
+        }
+        self.at += 1;
+        let mut open = vec![Open::Template];
+        while self.at < self.text.len() {
+            match (open.last_mut(), self.rest()) {
+                (None, _) => return,
+                (Some(Open::Template), [b'\\', ..]) => self.at += 2,
+                (Some(Open::Template), [b'`', ..]) => {
+                    self.at += 1;
+                    open.pop();
+                }
+                (Some(Open::Template), [b'$', b'{', ..]) => {
+                    self.at += 2;
+                    open.push(Open::Expression(0));
+                }
+                (Some(Open::Template), _) => self.at += 1,
+                (Some(Open::Expression(_)), [b'`', ..]) => {
+                    self.at += 1;
+                    open.push(Open::Template);
+                }
+                (Some(Open::Expression(0)), [b'}', ..]) => {
+                    self.at += 1;
+                    open.pop();
+                }
+                (Some(Open::Expression(braces)), rest) => {
+                    match rest {
+                        [b'{', ..] => *braces += 1,
+                        [b'}', ..] => *braces -= 1,
+                        _ => {}
+                    }
+                    self.step();
+                }
+            }
         }
     }
 
@@ -163,8 +262,14 @@ impl Reader<'_> {
                 return None;
             }
             items.push(self.value(depth + 1)?);
-            self.take(b',');
+            self.separator(b']')?;
         }
+    }
+
+    /// Takes the comma behind a part, unless the closing bracket follows. Anything else means that
+    /// the text was not understood.
+    fn separator(&mut self, closing: u8) -> Option<()> {
+        (self.take(b',') || self.peek() == closing).then_some(())
     }
 
     fn fields(&mut self, depth: usize) -> Option<Parts> {
@@ -191,7 +296,7 @@ impl Reader<'_> {
                 }
             };
             fields.extend(key.map(|(name, span)| (name, span, value)));
-            self.take(b',');
+            self.separator(b'}')?;
         }
     }
 
@@ -271,6 +376,32 @@ mod tests {
     }
 
     #[test]
+    fn brackets_and_quotes_in_expressions_and_templates_are_no_brackets_and_quotes() {
+        for value in [
+            r"/\(/",
+            r"/[(]/g",
+            r"/{/",
+            r"/[}]/",
+            r"/\//",
+            r#"/["'`]/"#,
+            r"f(x) / 2 + ')'",
+            r"[1] / 2",
+            r#"`${ "(" }${ `(` }`"#,
+            r"`${ { a: /}/ } }`",
+            r"async (ctx) => { return /\[/.test(ctx) }",
+            r"() => { const a = 4 / 2, b = /\)/; return a / b }",
+            r"/* ( */ /\(/",
+        ] {
+            let text =
+                format!("const re = /[{{\"']/g;\nexport default workflow({{ a: {value}, b: 1 }})");
+            let found = at(&text, &["a"]).map(|(_, found)| found);
+            assert_eq!(found, Some(value.trim_start_matches("/* ( */ ")), "{value}");
+            assert_eq!(at(&text, &["b"]), Some(("b", "1")), "{value}");
+        }
+        assert_eq!(at("export default { a: 1 }", &["a"]), Some(("a", "1")));
+    }
+
+    #[test]
     fn texts_that_are_no_scripts_end() {
         for text in [
             "",
@@ -282,6 +413,13 @@ mod tests {
             "workflow({'a",
             "workflow({a: `",
             "workflow(/*",
+            "workflow({a: [1)]})",
+            "workflow([}])",
+            "workflow({a: f(/[(/})",
+            "workflow({a: `${`",
+            "workflow({a: `${{`}`})",
+            "workflow({a: 1 / 2)})",
+            "export default {",
             "myworkflow({a: 1})",
         ] {
             assert!(described(text).is_none_or(|found| found.field("b").is_none()), "{text}");

@@ -11,6 +11,7 @@ use super::model::{Trigger, TriggerKind, with_defaults};
 use super::names::{self, Ids};
 use super::path::join;
 use super::reading::{Field, Reading};
+use super::schema::{policy_keys, rule_keys, timing_keys};
 use super::templates::Place;
 use super::topics::{self, Role};
 use super::tree::{Entry, cut};
@@ -169,13 +170,12 @@ pub(super) fn check_rule(
 ) -> Result<Timing, Vec<Mistake>> {
     let mut mistakes = keys::check(declaration);
     let mut rule = declaration.clone();
-    rule.retain(|key, _| !keys::KEYS.contains(&key.as_str()));
-    let others = keys::KEYS.iter().chain(around).copied();
-    let others: Vec<&str> = others.collect();
+    rule.retain(|key, _| !policy_keys().any(|known| known == key));
+    let others: Vec<&str> = policy_keys().chain(around.iter().copied()).collect();
     let before = mistakes.len();
     let own =
         with_defaults(rule, [("timezone", &defaults.timezone), ("calendar", &defaults.calendar)]);
-    let known: Vec<&str> = keys::timing_keys().collect();
+    let known: Vec<&str> = timing_keys().collect();
     let spec: TimingSpec = shape::read(&own, &known, &others, &mut mistakes);
     let misshapen = mistakes.len() > before;
     let zones = defaults.context.zones;
@@ -229,8 +229,5 @@ fn of_the_trigger(mut mistake: Mistake) -> Mistake {
 /// The key of a declaration that contains its rule.
 pub(super) fn rule_key(declaration: &Map<String, Value>) -> Option<&'static str> {
     let options = ["from", "anchor", "dtstart", "exdate", "rdate", "result", "dst"];
-    keys::RULE_KEYS
-        .into_iter()
-        .filter(|key| !options.contains(key))
-        .find(|key| declaration.contains_key(*key))
+    rule_keys().filter(|key| !options.contains(key)).find(|key| declaration.contains_key(*key))
 }

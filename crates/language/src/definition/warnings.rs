@@ -163,23 +163,32 @@ fn of_step(definition: &Definition, step: &Step, context: &ReadContext<'_>) -> O
     }
 }
 
-/// A warning about a timer that waits longer than a trigger's timeout, which people may expect to
-/// end it.
+/// A warning about a timer that waits longer than the timeout of a trigger's runs, which people may
+/// expect to end it. A trigger without a timeout has the workflow's.
 fn after_a_trigger(definition: &Definition, step: &Step) -> Option<Flaw> {
     let Action::Timer(Timer::Delay(TimeSpan::Elapsed(delay))) = &step.action else { return None };
     let shortest = definition.triggers.iter().filter_map(|trigger| {
         let TriggerKind::Schedule { declaration } = &trigger.kind else { return None };
-        Some((declaration.get("timeout_seconds")?.as_u64()?, trigger))
+        match declaration.get("timeout_seconds").and_then(serde_json::Value::as_u64) {
+            Some(0) => None,
+            Some(seconds) => {
+                let of = format!("`timeout_seconds: {seconds}` of the trigger {}", trigger.id);
+                Some((jiff::SignedDuration::from_secs(i64::try_from(seconds).ok()?), of))
+            }
+            None => {
+                let timeout = definition.timeout?;
+                let of =
+                    format!("`timeout: {}` of the workflow", calendar::format_duration(timeout));
+                Some((timeout, of))
+            }
+        }
     });
-    let (seconds, trigger) = shortest.min_by_key(|(seconds, _)| *seconds)?;
-    let timeout = jiff::SignedDuration::from_secs(i64::try_from(seconds).ok()?);
+    let (timeout, of) = shortest.min_by_key(|(timeout, _)| *timeout)?;
     let is_limited = definition.deadline.is_some() || step.deadline.is_some();
     let is_short = timeout <= *delay && !is_limited;
     let message = format!(
-        "the timer waits {}; `timeout_seconds: {seconds}` of the trigger {} does not end it, because it counts \
-         only while something is performed",
-        calendar::format_duration(*delay),
-        trigger.id
+        "the timer waits {}; {of} does not end it, because it counts only while something is performed",
+        calendar::format_duration(*delay)
     );
     let flaw =
         Flaw::new("after-timeout", message).suggest("a deadline, which limits the whole time");

@@ -12,61 +12,6 @@ use crate::definition::{cut, duration, read_incident_actions, shape};
 use crate::policy::overlap::Overlap;
 use crate::policy::retry::OnExhausted;
 
-/// The keys of a rule: one of them gives the rule, the others are its options. An edit that
-/// contains any of them replaces them all.
-pub(crate) const RULE_KEYS: [&str; 22] = [
-    "cron",
-    "expression",
-    "preset",
-    "interval",
-    "every",
-    "interval_seconds",
-    "from",
-    "anchor",
-    "at",
-    "rrule",
-    "dtstart",
-    "exdate",
-    "rdate",
-    "daily",
-    "weekly",
-    "monthly",
-    "quarterly",
-    "yearly",
-    "rules",
-    "pattern",
-    "result",
-    "dst",
-];
-
-/// The keys that move or bound the times of a rule.
-pub(crate) const TIMING_OPTIONS: [&str; 7] =
-    ["timezone", "calendar", "roll", "fit", "start", "end", "spread"];
-
-/// The keys of a timing.
-pub(crate) fn timing_keys() -> impl Iterator<Item = &'static str> {
-    RULE_KEYS.into_iter().chain(TIMING_OPTIONS)
-}
-
-/// The keys that do not affect when the schedule is due: overlap, catch-up, retries, payload.
-pub(crate) const KEYS: [&str; 15] = [
-    "name",
-    "description",
-    "overlap",
-    "catch_up",
-    "total_repeats",
-    "max_retries",
-    "on_exhausted",
-    "timeout_seconds",
-    "retry",
-    "payload",
-    "queue_limit",
-    "pause_on_failure",
-    "retention",
-    "on_failure",
-    "on_recovery",
-];
-
 /// The repeat counts that a store can hold.
 pub(crate) const REPEATS: RangeInclusive<u64> = 0..=i64::MAX as u64;
 pub(crate) const RETRIES: RangeInclusive<u64> = 0..=LARGEST_MAX_RETRIES as u64;
@@ -219,7 +164,7 @@ fn retry(value: &Value) -> Vec<Mistake> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::definition::timing_keys;
 
     /// A key that is added to timings must be added here as well.
     #[test]

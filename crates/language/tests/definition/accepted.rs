@@ -287,6 +287,11 @@ fn a_timer_that_waits_longer_than_a_timeout_is_told_what_limits_it() {
     );
     assert!(told("59s").is_empty());
     assert!(told("2m, deadline: {within: 1h}").is_empty(), "a deadline counts while it waits");
+    let text = "name: t\ntimeout: 5m\ntriggers: [{id: nine, type: schedule, cron: daily}]\n\
+                steps: [{id: wait, type: timer, delay: 10m}]";
+    let inherited = with_context(|context| language::definition::warnings(&accept(text), context));
+    let message = &inherited[0].message;
+    assert!(message.contains("`timeout: 5m` of the workflow does not end it"), "{message}");
 }
 
 #[test]

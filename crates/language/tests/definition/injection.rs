@@ -163,6 +163,27 @@ fn a_program_that_is_read_from_stdin() {
     for command in ["[sh]", "[nice, bash, -s]", "[perl]"] {
         check_refused(&format!("command: {command}"), "steps[0].command[0]");
     }
+    // In the text of a shell too, where the command comes first and nothing else is its input.
+    for command in [
+        "sh",
+        "exec bash -s",
+        "cd /tmp && LANG=C sh -",
+        "(python3 -)",
+        "true; perl",
+        "docker exec -i box sh",
+    ] {
+        let step = format!("shell: true, command: '{command}'");
+        check_refused(&format!("{step}, stdin: '{{{{ input.x }}}}'"), "steps[0].stdin");
+        check_refused(&step, "steps[0].command");
+        accept(&definition(&format!("{step}, stdin: 'echo hi'")));
+    }
+    let box_step = "shell: true, command: 'docker exec -i box sh', stdin: '{{ input.x }}'";
+    check_refused(box_step, "steps[0].stdin");
+    for command in ["echo id | sh", "sh < job.sh", "sh job.sh", "cat > sh", "grep bash || true"] {
+        accept(&definition(&format!(
+            "shell: true, command: '{command}', stdin: '{{{{ input.x }}}}'"
+        )));
+    }
     for step in [
         "command: [bash, --version]",
         "command: [python3, -V]",

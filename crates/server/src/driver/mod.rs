@@ -19,9 +19,13 @@ mod drive;
 mod isolate;
 mod turning;
 
-/// How many wakeups one transaction claims: enough to share the cost of a commit, few enough that
-/// the first of them is not late.
+/// How many wakeups one transaction claims at most: enough to share the cost of a commit.
 pub const CLAIMED: usize = 1_000;
+/// How many wakeups a turn claims when turns are slow.
+const FEWEST_CLAIMED: usize = 50;
+/// How long a turn may take. After a longer one, the next turns claim fewer wakeups, so that what
+/// becomes due during a turn is not late.
+const TURN: SignedDuration = SignedDuration::from_millis(100);
 /// If the node wakes up later than this after its alarm, it was not running: the machine was
 /// suspended, the process was stopped, or the clock was set forward.
 const ASLEEP: SignedDuration = SignedDuration::from_secs(5);
@@ -45,6 +49,8 @@ pub struct Driver {
     /// How many turns have begun and not ended, and how many slots they may fill together.
     in_flight: usize,
     granted: usize,
+    /// How many wakeups the next turn claims, so that it takes no longer than `TURN`.
+    limit: usize,
     /// The last turn claimed as many wakeups as it could, so more are due.
     is_behind: bool,
     /// Since when this node, or another one of the store, has been awake, by the store's clock.
@@ -110,6 +116,7 @@ impl Driver {
             next_wakeup: joined.next_wakeup,
             in_flight: 0,
             granted: 0,
+            limit: CLAIMED,
             is_behind: false,
             // An earlier start may have left work behind, so the first turn is taken at once.
             in_doubt: true,

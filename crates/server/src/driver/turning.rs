@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use engine::Moment;
 use engine::turn::Capacity;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use store::{Failure, Report, TurnRequest, Turned};
 
-use super::{CLAIMED, Driver, Taken};
+use super::{CLAIMED, Driver, FEWEST_CLAIMED, TURN, Taken};
 use crate::clock::Stopwatch;
 use crate::readiness::InFlightTurn;
 
@@ -20,9 +20,9 @@ pub(super) struct Begun {
     reports: Vec<Report>,
     /// Free slots this turn may fill, besides the slots its reports free.
     granted: usize,
-    /// Whether the turn claims due wakeups. A turn that only commits reports does not learn what
-    /// else is due.
-    claims: bool,
+    /// How many due wakeups the turn claims, or `None` if it only commits reports. Such a turn does
+    /// not learn what else is due.
+    limit: Option<usize>,
     at: Timestamp,
     watch: Stopwatch,
     /// Marks the turn as in flight for readiness checks until it is dropped.
@@ -48,15 +48,15 @@ impl Driver {
         let free = if is_alone { free } else { free.min(CLAIMED + ended.len()) };
         let granted = free.saturating_sub(ended.len());
         let claims = !self.stopping && (self.in_flight == 0 || granted >= CLAIMED);
+        let limit = claims.then(|| match self.start.begins() {
+            Some(_) => 0,
+            None if is_single => usize::from(reports.is_empty()),
+            None => self.limit,
+        });
         let request = TurnRequest {
             moment: Moment::new(now, self.awake_since),
             node: self.node,
-            limit: match claims {
-                true if self.start.begins().is_some() => 0,
-                true if is_single => usize::from(reports.is_empty()),
-                true => CLAIMED,
-                false => 0,
-            },
+            limit: limit.unwrap_or_default(),
             begin: self.start.begins(),
             capacity: Capacity {
                 free_slots: free,
@@ -79,7 +79,7 @@ impl Driver {
         let at = self.clock.machine_now();
         let _flight = self.hub.readiness.turns.begin(now);
         let watch = Stopwatch::start();
-        (Begun { reports, granted, claims, at, watch, _flight }, request)
+        (Begun { reports, granted, limit, at, watch, _flight }, request)
     }
 
     /// How many slots are free and not granted to a turn in flight, when `still` attempts go on.
@@ -116,8 +116,9 @@ impl Driver {
         if self.is_fenced {
             return Err(Failure::Fenced);
         }
+        let took = self.clock.machine_now().duration_since(begun.at);
         match turned {
-            Ok(turned) => Ok(self.committed(begun, turned)),
+            Ok(turned) => Ok(self.committed(begun, turned, took)),
             Err(Failure::Fenced) => {
                 self.fence();
                 Err(Failure::Fenced)
@@ -133,7 +134,7 @@ impl Driver {
         }
     }
 
-    fn committed(&mut self, begun: Begun, mut turned: Turned) -> Taken {
+    fn committed(&mut self, begun: Begun, mut turned: Turned, took: SignedDuration) -> Taken {
         let mut performed = self.performed.held();
         for report in &begun.reports {
             performed.remove(&(report.run, report.token));
@@ -147,8 +148,9 @@ impl Driver {
             rescan: self.slots.rescan || turned.capacity.rescan,
             has_more: self.slots.has_more || turned.capacity.has_more,
         };
-        if begun.claims {
-            self.is_behind = turned.claimed >= CLAIMED;
+        if let Some(limit) = begun.limit {
+            self.is_behind = turned.claimed >= limit.max(FEWEST_CLAIMED);
+            self.limit = next_limit(self.limit, turned.claimed, took);
         }
         self.next_wakeup = [self.next_wakeup, turned.next_wakeup].into_iter().flatten().min();
         self.recovered += turned.recovered;
@@ -159,5 +161,35 @@ impl Driver {
         self.perform(turned.effects);
         self.hub.metrics.going_on(self.going_on());
         taken
+    }
+}
+
+/// How many wakeups the next turn claims, when one that claimed `claimed` of them took this long.
+fn next_limit(limit: usize, claimed: usize, took: SignedDuration) -> usize {
+    let (took, allowed) = (took.as_millis(), TURN.as_millis());
+    let next = match took {
+        _ if took > allowed => i128::try_from(claimed).unwrap_or_default() * allowed / took,
+        _ if took * 2 < allowed => i128::try_from(limit).unwrap_or_default() * 2,
+        _ => return limit,
+    };
+    usize::try_from(next).unwrap_or(CLAIMED).clamp(FEWEST_CLAIMED, CLAIMED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_turns_claim_fewer_wakeups_and_quick_ones_more_again() {
+        let next =
+            |limit, claimed, took| next_limit(limit, claimed, SignedDuration::from_millis(took));
+        assert_eq!(next(CLAIMED, CLAIMED, 30), CLAIMED);
+        assert_eq!(next(CLAIMED, CLAIMED, 80), CLAIMED);
+        assert_eq!(next(CLAIMED, CLAIMED, 400), 250);
+        assert_eq!(next(250, 250, 90), 250);
+        assert_eq!(next(250, 250, 40), 500);
+        assert_eq!(next(CLAIMED, 3, 10_000), FEWEST_CLAIMED);
+        assert_eq!(next(FEWEST_CLAIMED, 50, 10_000), FEWEST_CLAIMED);
+        assert_eq!(next(600, 600, -5_000), CLAIMED, "the clock was set back");
     }
 }

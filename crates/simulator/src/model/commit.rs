@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::run::RunStatus;
+use engine::run::{RunStatus, TriggeredBy};
 use engine::schedule::Status;
 use engine::turn::Command;
 
@@ -87,7 +87,8 @@ impl Model {
         self.check_recomputed(cause)?;
         self.check_processes(cause, now, &moved)?;
         self.check_handling(cause, now, &moved, changes.handled, is_applied)?;
-        self.check_concurrency(&moved)
+        self.check_concurrency(&moved)?;
+        self.check_overtaken(&moved)
     }
 
     /// Checks that schedules which a command recomputed are no longer outdated.
@@ -234,6 +235,34 @@ impl Model {
             }
         }
         Ok(())
+    }
+
+    /// Checks that a run which begins leaves no older one of its workflow behind, and that a pause
+    /// holds it if it should.
+    fn check_overtaken(&self, moved: &[Moved]) -> Checked {
+        let begun = moved.iter().filter(|moved| moved.has_begun && moved.row.handler.is_none());
+        for run in begun.map(|moved| &moved.row) {
+            if self.is_held(run) {
+                let message = format!("run {} begins, and its workflow is paused", run.key);
+                return broken("places", message);
+            }
+            let mut older = self.runs.range(..run.key).map(|(_, other)| other);
+            let older = older.find(|other| {
+                let is_pending = other.status == RunStatus::Pending && other.handler.is_none();
+                is_pending && other.workflow == run.workflow && !self.is_held(other)
+            });
+            if let Some(older) = older {
+                let message = format!("run {} begins before run {}", run.key, older.key);
+                return broken("places", message);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a pending run waits for its workflow to be resumed.
+    pub(super) fn is_held(&self, run: &RunRow) -> bool {
+        TriggeredBy::HELD_BY_PAUSE.contains(&run.triggered_by)
+            && self.workflows.get(&run.workflow).is_some_and(|row| row.paused)
     }
 
     pub(super) fn count_begun(&mut self, before: Option<&RunRow>, after: &RunRow) -> bool {

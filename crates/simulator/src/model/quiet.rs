@@ -58,6 +58,9 @@ impl Model {
         }
         let limit = self.workflows.get(&run.workflow).and_then(|row| row.concurrency);
         let begun = self.begun.get(&run.workflow).copied().unwrap_or(0);
+        if self.is_held(run) {
+            return Ok(());
+        }
         if limit.is_none_or(|limit| begun < limit) {
             return broken("places", format!("run {} is pending, and there is a place", run.key));
         }

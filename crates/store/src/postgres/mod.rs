@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use calendar::Zones;
 use deadpool_postgres::{Client, Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod};
-use engine::schedule::Override;
 use engine::turn::Wakeup;
 use engine::{Moment, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
 use futures_util::future::BoxFuture;
@@ -441,10 +440,6 @@ impl Queries for Postgres {
 
     fn tallies(&self, from: Timestamp, to: Timestamp) -> Answered<'_, Vec<Tally>> {
         self.read(move |client| Box::pin(transaction::minute_counts::tallies(client, from, to)))
-    }
-
-    fn overrides(&self, id: ScheduleId) -> Answered<'_, Vec<Override>> {
-        self.read(move |client| Box::pin(views::schedules::overrides(client, id)))
     }
 
     fn runs(&self, query: RunQuery) -> Answered<'_, Page<RunView>> {

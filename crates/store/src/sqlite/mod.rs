@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use calendar::Zones;
-use engine::schedule::Override;
 use engine::turn::Wakeup;
 use engine::{Moment, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
 use futures_util::future::BoxFuture;
@@ -434,10 +433,6 @@ impl Queries for Sqlite {
 
     fn tallies(&self, from: Timestamp, to: Timestamp) -> Answered<'_, Vec<Tally>> {
         self.read(move |connection| transaction::minute_counts::tallies(connection, from, to))
-    }
-
-    fn overrides(&self, id: ScheduleId) -> Answered<'_, Vec<Override>> {
-        self.read(move |connection| transaction::reader::overrides(connection, id))
     }
 
     fn runs(&self, query: RunQuery) -> Answered<'_, Page<RunView>> {

@@ -3,7 +3,8 @@
 use engine::ScheduleId;
 use engine::schedule::Status;
 use engine::turn::{Answer, Command, IfBusy, NewRun, Refused, Verb};
-use store::{Failure, Idempotency, ScheduleQuery};
+use jiff::Timestamp;
+use store::{Failure, Idempotency, ScheduleQuery, ScheduleView};
 
 use crate::world::{World, begun, minute, performs, refusal, succeeded};
 
@@ -271,6 +272,13 @@ pub(crate) async fn what_a_definition_declares_is_not_deleted_by_itself(world: W
     world.command(1, Command::DeleteSchedules(vec![own])).await;
 }
 
+fn next(world: &World, view: &ScheduleView) -> Option<Timestamp> {
+    let schedule = &view.schedule;
+    let (rules, key) = (world.store().rules(), schedule.spread_key());
+    let plan = schedule.declared.plan(&rules, schedule.progress.anchor, &key).unwrap();
+    view.outlook(&plan, minute(2)).next()?.effective
+}
+
 pub(crate) async fn nothing_comes_of_a_paused_workflow(world: World) {
     let workflow = world.workflow("w").await;
     let other = world.workflow("other").await;
@@ -278,14 +286,14 @@ pub(crate) async fn nothing_comes_of_a_paused_workflow(world: World) {
     let free = world.schedule(other, r#"{"name": "free", "interval": "10m"}"#).await;
     let pause = |paused| Command::PauseWorkflow { id: workflow, paused, reason: None };
     world.command(1, pause(true)).await;
-    let coming = |all: Vec<store::ScheduleView>| -> Vec<ScheduleId> {
+    let coming = |all: Vec<ScheduleView>| -> Vec<ScheduleId> {
         all.iter().map(|view| view.schedule.id).collect()
     };
     assert_eq!(coming(world.store().coming(9).await.unwrap()), [free]);
     let view = world.store().schedule(held).await.unwrap().unwrap();
-    assert!(view.workflow_is_paused && view.coming().is_none());
+    assert!(view.workflow_is_paused && next(&world, &view).is_none());
     world.command(2, pause(false)).await;
     assert_eq!(coming(world.store().coming(9).await.unwrap()), [held, free]);
     let view = world.store().schedule(held).await.unwrap().unwrap();
-    assert_eq!(view.coming().map(|due| due.effective), Some(minute(5)));
+    assert_eq!(next(&world, &view), Some(minute(5)));
 }

@@ -22,7 +22,7 @@ async fn picture(store: &dyn Store) -> String {
             after: None,
         };
         text += &format!("{:#?}\n", store.ledger(ledger).await.unwrap());
-        text += &format!("{:#?}\n", store.overrides(view.schedule.id).await.unwrap());
+        text += &format!("{:#?}\n", view.overrides);
     }
     for view in store.runs(runs).await.unwrap().items {
         text += &format!("{:#?}\n", store.run(view.run.id).await.unwrap());

@@ -24,7 +24,7 @@ async fn all(store: &dyn Store) -> String {
         let query =
             LedgerQuery { schedule, outcome: None, from: None, to: None, limit: 100, after: None };
         text += &format!("{:#?}", store.ledger(query).await.unwrap());
-        text += &format!("{:#?}", store.overrides(schedule).await.unwrap());
+        text += &format!("{:#?}", view.overrides);
     }
     let runs = store.runs(RunQuery { limit: 100, ..RunQuery::default() }).await.unwrap();
     for view in &runs.items {

@@ -1,7 +1,7 @@
 //! Overrides: single occurrences changed by hand.
 
 use engine::ScheduleId;
-use engine::schedule::{OverrideAction, Status};
+use engine::schedule::{Override, OverrideAction, Status};
 use engine::turn::{Answer, Command};
 use store::Failure;
 
@@ -18,6 +18,10 @@ async fn put(
     world.try_command(at, Command::Override { id, nominal: minute(nominal), action, by }).await
 }
 
+async fn overrides(world: &World, id: ScheduleId) -> Vec<Override> {
+    world.store().schedule(id).await.unwrap().unwrap().overrides
+}
+
 pub(crate) async fn one_occurrence_is_skipped_moved_or_given_a_payload(world: World) {
     let workflow = world.workflow("w").await;
     let id = world.schedule(workflow, r#"{"name": "s", "cron": "*/10 * * * *"}"#).await;
@@ -26,7 +30,7 @@ pub(crate) async fn one_occurrence_is_skipped_moved_or_given_a_payload(world: Wo
     put(&world, 1, id, 40, Some(OverrideAction::Move(minute(37)))).await.unwrap();
     let payload = OverrideAction::Payload(raw(r#"{"big": 9007199254740993}"#));
     put(&world, 1, id, 50, Some(payload)).await.unwrap();
-    let actions = world.store().overrides(id).await.unwrap();
+    let actions = overrides(&world, id).await;
     assert_eq!(actions.len(), 4);
     world.settle_each(1, 60).await;
     assert_eq!(
@@ -88,9 +92,9 @@ pub(crate) async fn a_withdrawn_override_leaves_nothing(world: World) {
     put(&world, 1, id, 10, Some(OverrideAction::Move(minute(15)))).await.unwrap();
     assert_eq!(world.next(id).await, Some(15));
     put(&world, 2, id, 10, Some(OverrideAction::Skip)).await.unwrap();
-    assert_eq!(world.store().overrides(id).await.unwrap().len(), 1, "the later one counts");
+    assert_eq!(overrides(&world, id).await.len(), 1, "the later one counts");
     put(&world, 3, id, 10, None).await.unwrap();
-    assert!(world.store().overrides(id).await.unwrap().is_empty());
+    assert!(overrides(&world, id).await.is_empty());
     assert_eq!(world.turn(3).await.next_wakeup, Some(minute(10)));
     world.settle(10).await;
     assert_eq!(world.ledger(id).await, ["0 started 10"]);
@@ -125,7 +129,7 @@ pub(crate) async fn only_what_comes_can_be_overridden(world: World) {
     }
     let unknown = put(&world, 11, ScheduleId(99), 20, Some(OverrideAction::Skip)).await;
     assert_eq!(refusal(unknown), "There is no schedule 99.");
-    assert!(world.store().overrides(id).await.unwrap().is_empty());
+    assert!(overrides(&world, id).await.is_empty());
 }
 
 pub(crate) async fn frequent_and_far_occurrences_can_be_overridden(world: World) {

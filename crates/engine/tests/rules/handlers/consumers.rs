@@ -249,6 +249,24 @@ fn a_consumer_started_by_hand_looks_at_once_or_when_its_workflow_is_free() {
 }
 
 #[test]
+fn a_consumer_called_during_a_run_that_fails_does_not_wait_for_the_backoff() {
+    let (mut world, log) = world(|_, phase| match phase {
+        "c.prepare" => (seconds(60), fails(true).1),
+        _ => gives(Value::Null),
+    });
+    let id = publish_version(&mut world, workflow(&["t"], consumers(vec![told("c", &["t"])])));
+    publish(&mut world, id, "t", &["a"]);
+    world.advance_to("2026-03-02T09:00:30Z");
+    let run = world.new_run();
+    let start = Command::StartHandler { id, handler: "c".to_owned(), run };
+    assert_eq!(world.command(start).unwrap(), Answer::Called("c".to_owned()));
+    world.advance_to("2026-03-02T09:01:01Z");
+    assert_eq!(count(&log, "c.prepare"), 2, "at once");
+    world.advance_to("2026-03-02T09:02:05Z");
+    assert_eq!(count(&log, "c.prepare"), 2, "nobody has called it again");
+}
+
+#[test]
 fn what_is_consumed_and_what_is_published_is_one_commit() {
     let (mut world, _) = world(|perform, phase| match phase {
         "first.prepare" => gives(reserve("in", &given(perform, "in"))),

@@ -1,12 +1,13 @@
 //! The JSON Schema of a definition, for editors and programs.
 //!
 //! The keys are listed here with their meaning, by the type of step or mapping they belong to
-//! (`keys`, `steps`, `triggers`, `rules`); a test compares them with the keys that the reader
+//! (`keys`, `steps`, `triggers`, `schedules`, `rules`); a test compares them with the keys that the reader
 //! knows. Only the reader checks what a schema cannot express: dependencies, cycles and
 //! expressions.
 
 mod keys;
 mod rules;
+mod schedules;
 mod steps;
 mod triggers;
 
@@ -14,7 +15,8 @@ use serde_json::{Map, Value, json};
 
 use keys::{Default, Key, Shape};
 
-pub use triggers::schedule_schema;
+pub(crate) use schedules::{policy_keys, rule_keys, timing_keys};
+pub use schedules::{schedule_keys, schedule_schema};
 
 /// The schema, in draft 2020-12.
 ///

@@ -1,6 +1,6 @@
 //! Explains in sentences what a run waits for now, its deadlines, and what they have triggered.
 
-use engine::run::{Activity, ActivityStatus, Item, Run, RunStatus, Watch, action_of};
+use engine::run::{Activity, ActivityStatus, Item, Run, RunStatus, TriggeredBy, Watch, action_of};
 use jiff::Timestamp;
 use language::definition::Action;
 use store::AlertView;
@@ -38,7 +38,8 @@ async fn pending(app: &App, whole: &WholeRun) -> Result<String, Problem> {
     let view = app.store().workflow(&run.workflow.to_string(), Some(run.version)).await?;
     let workflow = view.map(|view| view.workflow);
     let is_paused = workflow.as_ref().is_some_and(|workflow| workflow.paused);
-    if run.handler.is_some() && is_paused {
+    let is_held = TriggeredBy::HELD_BY_PAUSE.contains(&run.triggered_by);
+    if is_paused && (run.handler.is_some() || is_held) {
         return Ok(format!("It waits until workflow {name} is resumed."));
     }
     let limit = workflow.and_then(|workflow| workflow.concurrency);

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use axum::extract::State;
-use calendar::{Dst, Fate, Mistake, Timing, Zone, parse_instant};
-use engine::schedule::{Override, OverrideAction, Status};
-use jiff::{SignedDuration, Timestamp};
-use language::schedule::read_written;
+use calendar::{Dst, Mistake, Timing, Zone, parse_instant};
+use engine::schedule::{Ahead, Outlook, Schedule};
+use engine::{ScheduleId, WorkflowId};
+use jiff::Timestamp;
+use language::schedule::{Declared, Plan, read_written};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use store::ScheduleView;
 use utoipa::ToSchema;
 
 use super::list::view;
@@ -80,145 +80,56 @@ pub(super) async fn next(
     Query(Counted { count }): Query<Counted>,
 ) -> Answered {
     let found = view(&app, id).await?;
-    let schedule = &found.schedule;
-    let overrides = match schedule.progress.has_overrides {
-        true => app.store().overrides(id).await?,
-        false => Vec::new(),
-    };
     let (rules, now) = (app.rules(), app.now());
-    let Some(plan) = object::plan(schedule, &rules) else {
-        let why = schedule.progress.last_error.as_deref().unwrap_or_default();
+    let Some(plan) = object::plan(&found.schedule, &rules) else {
+        let why = found.schedule.progress.last_error.as_deref().unwrap_or_default();
         return Err(Problem::conflict(format!("The rule cannot be read any more: {why}")));
     };
-    let items = coming(&found, &plan.timing, &overrides, now, count);
     answer::ok(&Preview {
         schedule_id: Some(id.to_string()),
-        status: Some(schedule.status.name()),
-        words: plan.timing.words(),
-        zone: plan.timing.zone().name().to_owned(),
-        warnings: remarks(&plan, now),
-        items,
+        status: Some(found.schedule.status.name()),
+        ..Preview::new(&plan, &found.outlook(&plan, now).coming(count), now)
     })
 }
 
-/// The upcoming occurrences of a schedule, as they are shown.
-pub(super) fn coming(
-    view: &ScheduleView,
-    timing: &Timing,
-    overrides: &[Override],
+impl Preview {
+    fn new(plan: &Plan, rows: &[Ahead], now: Timestamp) -> Preview {
+        Preview {
+            schedule_id: None,
+            status: None,
+            words: plan.timing.words(),
+            zone: plan.timing.zone().name().to_owned(),
+            warnings: remarks(plan, now),
+            items: shown_rows(rows, &plan.timing),
+        }
+    }
+}
+
+/// Upcoming occurrences in the zone of their rule.
+pub(super) fn shown_rows(rows: &[Ahead], timing: &Timing) -> Vec<Coming> {
+    let shown = |at: Timestamp| shown::time(timing.zone(), at);
+    let row = |row: &Ahead| Coming {
+        nominal_at: shown(row.nominal),
+        effective_at: row.effective.map(shown),
+        fate: row.fate.name(),
+        reason: row.reason.clone(),
+    };
+    rows.iter().map(row).collect()
+}
+
+/// The upcoming occurrences of a schedule that would be created now with this plan.
+pub(crate) fn if_created(
+    declared: Box<Declared>,
+    plan: &Plan,
     now: Timestamp,
+    after: Timestamp,
     count: usize,
-) -> Vec<Coming> {
-    let rows = coming_rows(view, timing, overrides, now, count);
-    rows.into_iter().map(|row| row.shown(timing)).collect()
-}
-
-/// The upcoming occurrences of a schedule; none if it is done or dead. While the schedule or its
-/// workflow is paused, these are the times of the rule.
-pub(crate) fn coming_rows(
-    view: &ScheduleView,
-    timing: &Timing,
-    overrides: &[Override],
-    now: Timestamp,
-    count: usize,
-) -> Vec<Row> {
-    let schedule = &view.schedule;
-    if matches!(schedule.status, Status::Done | Status::Dead) {
-        return Vec::new();
-    }
-    let left = schedule.remaining().map_or(count, |left| usize::try_from(left).unwrap_or(count));
-    let mut rows = rows(timing, now, count.min(left));
-    if view.workflow_is_paused {
-        for row in rows.iter_mut().filter(|row| row.effective.is_some()) {
-            (row.effective, row.fate) = (None, "skipped");
-            row.reason = Some("the workflow is paused".to_owned());
-        }
-    }
-    for row in &mut rows {
-        if let Some(over) = overrides.iter().find(|over| over.nominal == row.nominal) {
-            row.override_by(over);
-        }
-    }
-    // Occurrences that were moved from the past to the future are not among the rule's upcoming
-    // times.
-    let first = rows.first().map_or(Timestamp::MAX, |row| row.nominal);
-    for over in overrides.iter().filter(|over| over.nominal < first) {
-        if let OverrideAction::Move(to) = over.action
-            && to > now
-        {
-            rows.push(Row::moved(over, to));
-        }
-    }
-    rows.sort_by_key(|row| row.effective.unwrap_or(row.nominal));
-    rows.truncate(rows.len().min(count.max(1) * 5));
-    rows
-}
-
-/// An upcoming occurrence before it is shown.
-pub(crate) struct Row {
-    /// The time that the rule says.
-    pub(crate) nominal: Timestamp,
-    /// When it happens; `None` if it does not.
-    pub(crate) effective: Option<Timestamp>,
-    /// `kept`, `moved` or `skipped`.
-    pub(crate) fate: &'static str,
-    /// Why it was moved or skipped.
-    pub(crate) reason: Option<String>,
-}
-
-impl Row {
-    fn moved(over: &Override, to: Timestamp) -> Row {
-        let reason = Some(format!("moved by {}", over.by));
-        Row { nominal: over.nominal, effective: Some(to), fate: "moved", reason }
-    }
-
-    fn override_by(&mut self, over: &Override) {
-        match &over.action {
-            OverrideAction::Skip => {
-                self.effective = None;
-                self.fate = "skipped";
-                self.reason = Some(format!("skipped by {}", over.by));
-            }
-            OverrideAction::Move(to) => *self = Row::moved(over, *to),
-            OverrideAction::Payload(_) => {
-                self.reason = Some(format!("with a payload given by {}", over.by));
-            }
-        }
-    }
-
-    fn shown(self, timing: &Timing) -> Coming {
-        let shown = |at: Timestamp| shown::time(timing.zone(), at);
-        Coming {
-            nominal_at: shown(self.nominal),
-            effective_at: self.effective.map(shown),
-            fate: self.fate,
-            reason: self.reason,
-        }
-    }
-}
-
-/// The rule's occurrences after `now`, and those between them that are skipped.
-pub(crate) fn rows(timing: &Timing, now: Timestamp, count: usize) -> Vec<Row> {
-    // An occurrence that was rolled forward past `now` is still to come.
-    let first = timing.next_after(now).map_or(now, |due| due.nominal);
-    let millisecond = SignedDuration::from_millis(1);
-    let from = first.checked_sub(millisecond).map_or(now, |before| before.min(now));
-    let spread = |at: Timestamp| at.checked_add(timing.moved_by()).unwrap_or(at);
-    let mut happening = 0;
-    let rows = timing.preview(from, count.saturating_add(1)).into_iter().map(|row| {
-        let (effective, fate, reason) = match row.fate {
-            Fate::Kept => (Some(spread(row.nominal)), "kept", None),
-            Fate::Moved { to, reason } => (Some(spread(to)), "moved", Some(reason.to_string())),
-            Fate::Skipped { reason } => (None, "skipped", Some(reason.to_string())),
-        };
-        Row { nominal: row.nominal, effective, fate, reason }
-    });
-    rows.filter(|row| row.effective.is_none_or(|at| at > now))
-        .take_while(|row| {
-            happening += usize::from(row.effective.is_some());
-            happening <= count
-        })
-        .collect()
+) -> Vec<Ahead> {
+    let (id, workflow) = (ScheduleId(0), WorkflowId(0));
+    let schedule = Schedule::new(id, workflow, None, declared, plan, now);
+    let (workflow_is_paused, overrides) = (false, &[]);
+    let outlook = Outlook { schedule: &schedule, plan, overrides, workflow_is_paused, now };
+    if after > now { outlook.coming_after(after, count) } else { outlook.coming(count) }
 }
 
 /// Previews a rule, without creating anything.
@@ -246,16 +157,8 @@ pub(super) async fn preview(
     let rest = serde_json::to_string(&fields).unwrap_or_default();
     let declared = read_written(&rest)?.declared;
     let plan = declared.plan(&app.rules(), now, &declared.name)?;
-    let timing = &plan.timing;
-    let items = rows(timing, after, count as usize);
-    answer::ok(&Preview {
-        schedule_id: None,
-        status: None,
-        words: timing.words(),
-        zone: timing.zone().name().to_owned(),
-        warnings: remarks(&plan, after),
-        items: items.into_iter().map(|row| row.shown(timing)).collect(),
-    })
+    let rows = if_created(declared, &plan, now, after, count as usize);
+    answer::ok(&Preview::new(&plan, &rows, after))
 }
 
 fn take<T: for<'a> Deserialize<'a>>(

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use store::ScheduleView;
 use utoipa::ToSchema;
 
-use super::coming::{Coming, coming};
+use super::coming::{Coming, shown_rows};
 use super::list::{object, view};
 use super::object::ScheduleObject;
 use crate::http::App;
@@ -85,9 +85,7 @@ pub(super) async fn edit(
     let found = view(&app, id).await?;
     let text = without_what_is_shown(&app, &found, body.required()?);
     if way.dry_run {
-        let overrides = app.store().overrides(id).await?;
-        let (_, difference) = would_change(&app, &found, &text, &overrides)?;
-        return answer::ok(&difference);
+        return answer::ok(&would_change(&app, &found, &text)?.difference);
     }
     after_patch(&found, &text)?;
     app.command(&caller, Command::EditSchedule { id, patch: text }, None).await?;
@@ -112,16 +110,35 @@ fn without_what_is_shown(app: &App, found: &ScheduleView, text: &str) -> String 
     serde_json::to_string(&fields).unwrap_or_else(|_| text.to_owned())
 }
 
-/// The declaration after an edit, and what the edit would change.
+/// A schedule as it would be after an edit.
+pub(crate) struct Edited {
+    pub(crate) after: ScheduleView,
+    pub(crate) plan: Plan,
+    pub(crate) difference: Difference,
+}
+
+/// What an edit would change.
 pub(crate) fn would_change(
     app: &App,
-    found: &ScheduleView,
+    before: &ScheduleView,
     text: &str,
-    overrides: &[Override],
-) -> Result<(Box<Declared>, Difference), Problem> {
-    let declared = after_patch(found, text)?;
-    let difference = difference(app, found.clone(), declared.clone(), overrides)?;
-    Ok((declared, difference))
+) -> Result<Edited, Problem> {
+    let declared = after_patch(before, text)?;
+    let (rules, now) = (app.rules(), app.now());
+    let (after, plan) = edited(&before.schedule, declared, &before.overrides, &rules, now)?;
+    let after = ScheduleView { schedule: after, ..before.clone() };
+    let times = |view: &ScheduleView, plan: &Plan| {
+        shown_rows(&view.outlook(plan, now).coming(COMPARED), &plan.timing)
+    };
+    let old_plan = super::object::plan(&before.schedule, &rules);
+    let shown = |view: &ScheduleView| ScheduleObject::new(view.clone(), &rules, now);
+    let difference = Difference {
+        dry_run: true,
+        changes: changes(&shown(before), &shown(&after)),
+        before: old_plan.map(|plan| times(before, &plan)).unwrap_or_default(),
+        after: times(&after, &plan),
+    };
+    Ok(Edited { after, plan, difference })
 }
 
 /// The declaration after an edit. A schedule's workflow and trigger cannot change.
@@ -147,26 +164,6 @@ fn after_patch(found: &ScheduleView, text: &str) -> Result<Box<Declared>, Proble
         return Err(Problem::invalid([Wrong::new("trigger_node_id", "fixed", message)]));
     }
     Ok(after.declared)
-}
-
-fn difference(
-    app: &App,
-    before: ScheduleView,
-    declared: Box<Declared>,
-    overrides: &[Override],
-) -> Result<Difference, Problem> {
-    let (rules, now) = (app.rules(), app.now());
-    let (after, plan) = edited(&before.schedule, declared, overrides, &rules, now)?;
-    let after = ScheduleView { schedule: after, ..before.clone() };
-    let old = super::object::plan(&before.schedule, &rules);
-    let times = |view: &ScheduleView, plan: Option<&Plan>| match plan {
-        Some(plan) => coming(view, &plan.timing, overrides, now, COMPARED),
-        None => Vec::new(),
-    };
-    let (times_before, times_after) = (times(&before, old.as_ref()), times(&after, Some(&plan)));
-    let changes =
-        changes(&ScheduleObject::new(before, &rules), &ScheduleObject::new(after, &rules));
-    Ok(Difference { dry_run: true, changes, before: times_before, after: times_after })
 }
 
 /// The schedule after the edit, as the engine would decide it now.

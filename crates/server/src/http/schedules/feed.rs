@@ -5,7 +5,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse as _;
 use calendar::{IcsEvent, IcsTime, write_ics};
 use engine::ScheduleId;
-use engine::schedule::{Status, Upcoming};
+use engine::schedule::{Ahead, Status};
 use jiff::Timestamp;
 use language::Rules;
 use store::{ScheduleQuery, ScheduleView};
@@ -69,11 +69,7 @@ pub(super) async fn feed(State(app): State<App>, Query(params): Query<FeedParams
     let now = app.now();
     let mut events = Vec::new();
     for view in &views {
-        let overrides = match view.schedule.progress.has_overrides {
-            true => app.store().overrides(view.schedule.id).await?,
-            false => Vec::new(),
-        };
-        events.extend(of_schedule(view, &overrides, &app.rules(), now));
+        events.extend(of_schedule(view, &app.rules(), now));
     }
     events.sort_by_key(|(at, _)| *at);
     let events: Vec<IcsEvent> = events.into_iter().map(|(_, event)| event).collect();
@@ -81,37 +77,14 @@ pub(super) async fn feed(State(app): State<App>, Query(params): Query<FeedParams
     Ok(([(CONTENT_TYPE, "text/calendar; charset=utf-8")], text).into_response())
 }
 
-fn of_schedule(
-    view: &ScheduleView,
-    overrides: &[engine::schedule::Override],
-    rules: &Rules,
-    now: Timestamp,
-) -> Vec<(Timestamp, IcsEvent)> {
+fn of_schedule(view: &ScheduleView, rules: &Rules, now: Timestamp) -> Vec<(Timestamp, IcsEvent)> {
     let schedule = &view.schedule;
     let Some(plan) = object::plan(schedule, rules) else { return Vec::new() };
-    if view.coming().is_none() {
-        return Vec::new();
-    }
-    let upcoming = Upcoming { plan: &plan, overrides };
-    let mut at = now;
-    let coming = std::iter::from_fn(|| {
-        let due = upcoming.after(at)?;
-        at = due.effective;
-        Some(due)
-    });
-    let left = schedule.remaining();
-    let left = left.map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX));
-    let is_skipped = |nominal| {
-        upcoming
-            .of(nominal)
-            .is_some_and(|over| matches!(over.action, engine::schedule::OverrideAction::Skip))
+    let rows = view.outlook(&plan, now).coming(OCCURRENCES);
+    let event = |row: &Ahead| {
+        let uid = format!("{}-{}@punctual", schedule.id, row.nominal.as_millisecond());
+        let (at, summary) = (row.effective?, schedule.declared.name.clone());
+        Some((at, IcsEvent { time: IcsTime::At(at), summary, uid }))
     };
-    let events = coming.filter(|due| !is_skipped(due.nominal)).take(OCCURRENCES.min(left));
-    events
-        .map(|due| {
-            let uid = format!("{}-{}@punctual", schedule.id, due.nominal.as_millisecond());
-            let summary = schedule.declared.name.clone();
-            (due.effective, IcsEvent { time: IcsTime::At(due.effective), summary, uid })
-        })
-        .collect()
+    rows.iter().filter_map(event).collect()
 }

@@ -71,8 +71,8 @@ pub(super) async fn list(
         offset: params.offset,
     };
     let page = app.store().schedules(query).await?;
-    let rules = app.rules();
-    let items = page.items.into_iter().map(|view| ScheduleObject::new(view, &rules)).collect();
+    let (rules, now) = (app.rules(), app.now());
+    let items = page.items.into_iter().map(|view| ScheduleObject::new(view, &rules, now)).collect();
     answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
 }
 

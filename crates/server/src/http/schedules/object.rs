@@ -53,8 +53,9 @@ pub(crate) struct ScheduleObject {
     last_run_at: Option<String>,
     #[schema(value_type = Option<shapes::RunEnding>)]
     last_outcome: Option<&'static str>,
-    /// When it happens next. Null if it is not active, if its workflow is paused, or while a
-    /// running occurrence may be the last that `total_repeats` allows.
+    /// When it starts a run next: an occurrence that is not skipped, or a retry. Null if it is not
+    /// active, if its workflow is paused, or while a running occurrence may be the last that
+    /// `total_repeats` allows.
     #[schema(format = DateTime)]
     next_run_at: Option<String>,
     /// The nominal time of that occurrence, as the rule says.
@@ -110,6 +111,11 @@ pub(crate) fn plan(schedule: &Schedule, rules: &Rules) -> Option<Plan> {
     schedule.declared.plan(rules, schedule.progress.anchor, &key).ok()
 }
 
+/// When a schedule starts a run next.
+pub(crate) fn next(view: &ScheduleView, rules: &Rules, now: Timestamp) -> Option<Timestamp> {
+    view.outlook(&plan(&view.schedule, rules)?, now).next()?.effective
+}
+
 /// The zone in which a schedule's times are shown.
 pub(crate) fn zone(schedule: &Schedule, rules: &Rules) -> Zone {
     let timing = &schedule.declared.timing;
@@ -123,16 +129,16 @@ pub(crate) fn zone(schedule: &Schedule, rules: &Rules) -> Zone {
 
 impl ScheduleObject {
     /// As an item of a list.
-    pub(super) fn new(view: ScheduleView, rules: &Rules) -> ScheduleObject {
+    pub(super) fn new(view: ScheduleView, rules: &Rules, now: Timestamp) -> ScheduleObject {
         let plan = plan(&view.schedule, rules);
-        ScheduleObject::with_plan(view, rules, plan.as_ref())
+        ScheduleObject::with_plan(view, rules, plan.as_ref(), now)
     }
 
     /// As a single object, with warnings.
     pub(super) fn alone(view: ScheduleView, rules: &Rules, now: Timestamp) -> ScheduleObject {
         let plan = plan(&view.schedule, rules);
         let warnings = plan.as_ref().map(|plan| remarks(plan, now)).unwrap_or_default();
-        let object = ScheduleObject::with_plan(view, rules, plan.as_ref());
+        let object = ScheduleObject::with_plan(view, rules, plan.as_ref(), now);
         ScheduleObject { warnings: Some(warnings), ..object }
     }
 
@@ -154,9 +160,14 @@ impl ScheduleObject {
         ScheduleObject { lives_again: lives_again.then_some(true), ..self }
     }
 
-    fn with_plan(view: ScheduleView, rules: &Rules, plan: Option<&Plan>) -> ScheduleObject {
-        let next = view.coming();
-        let ScheduleView { schedule, workflow_name, workflow_is_paused } = view;
+    fn with_plan(
+        view: ScheduleView,
+        rules: &Rules,
+        plan: Option<&Plan>,
+        now: Timestamp,
+    ) -> ScheduleObject {
+        let next = plan.and_then(|plan| view.outlook(plan, now).next());
+        let ScheduleView { schedule, workflow_name, workflow_is_paused, overrides: _ } = view;
         let zone = match plan {
             Some(plan) => plan.timing.zone().clone(),
             None => zone(&schedule, rules),
@@ -183,8 +194,8 @@ impl ScheduleObject {
             last_error: progress.last_error,
             last_run_at: progress.last_run_at.map(shown),
             last_outcome: progress.last_outcome.map(|ending| ending.status().name()),
-            next_run_at: next.map(|due| shown(due.effective)),
-            next_nominal_at: next.map(|due| shown(due.nominal)),
+            next_run_at: next.as_ref().and_then(|next| next.effective).map(shown),
+            next_nominal_at: next.map(|next| shown(next.nominal)),
             active: progress.active.len(),
             queued: progress.queued.len(),
             created_at: shown(schedule.created_at),

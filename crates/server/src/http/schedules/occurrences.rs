@@ -174,7 +174,6 @@ pub(crate) async fn sentences(
         after: None,
     };
     let page = app.store().ledger(query).await?;
-    let overrides = app.store().overrides(found.schedule.id).await?;
     let workflow = found.schedule.workflow.to_string();
     let workflow = workflow_if_readable(app, &workflow, None).await?;
     let (rules, now) = (app.rules(), app.now());
@@ -189,7 +188,7 @@ pub(crate) async fn sentences(
         workflow: &found.workflow_name,
         workflow_is_paused: workflow.is_some_and(|view| view.workflow.paused),
         plan: plan.as_ref(),
-        overrides: &overrides,
+        overrides: &found.overrides,
         rows: &rows,
         now,
     };
@@ -300,9 +299,7 @@ pub(super) async fn restore_one(
     Nominal(nominal): Nominal,
     Query(()): Query<()>,
 ) -> Result<Response, Problem> {
-    view(&app, id).await?;
-    let overrides = app.store().overrides(id).await?;
-    if !overrides.iter().any(|over| over.nominal == nominal) {
+    if !view(&app, id).await?.overrides.iter().any(|over| over.nominal == nominal) {
         return Err(Problem::not_found("override of occurrence", &nominal.to_string()));
     }
     let by = caller.name.to_string();

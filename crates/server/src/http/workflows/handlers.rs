@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use calendar::Zone;
 use engine::RunId;
 use engine::handlers::Handler;
 use engine::run::Ending;
@@ -14,9 +13,10 @@ use language::definition::HandlerKind;
 use language::definition::{Consumer, Definition, Producer};
 use serde::Serialize;
 use serde_json::{Map, Value};
-use store::{HandlerView, TopicView};
+use store::{HandlerView, ScheduleView, TopicView};
 use utoipa::ToSchema;
 
+use crate::http::schedules::object;
 use crate::http::{shapes, shown};
 
 /// A producer: it queries the outside world on a schedule, and publishes events.
@@ -88,13 +88,13 @@ pub(super) struct Handlers<'a> {
     /// The workflow's own topics, and the shared ones it names.
     pub(super) topics: &'a [TopicView],
     /// The schedules that the workflow declares, by trigger.
-    pub(super) schedules: &'a HashMap<String, Schedule>,
+    pub(super) schedules: &'a HashMap<String, ScheduleView>,
 }
 
 impl Handlers<'_> {
-    pub(super) fn producers(&self, rules: &Rules) -> Vec<ProducerObject> {
+    pub(super) fn producers(&self, rules: &Rules, now: Timestamp) -> Vec<ProducerObject> {
         let declared = self.definition.producers.iter();
-        declared.map(|producer| self.producer(producer, rules)).collect()
+        declared.map(|producer| self.producer(producer, rules, now)).collect()
     }
 
     pub(super) fn consumers(&self) -> Vec<ConsumerObject> {
@@ -105,20 +105,21 @@ impl Handlers<'_> {
         self.views.iter().find(|view| view.handler.name == name && view.handler.kind == kind)
     }
 
-    fn producer(&self, producer: &Producer, rules: &Rules) -> ProducerObject {
+    fn producer(&self, producer: &Producer, rules: &Rules, now: Timestamp) -> ProducerObject {
         let view = self.view(&producer.name, HandlerKind::Producer);
         let handler = view.map(|view| &view.handler);
-        let schedule = self.schedules.get(&producer.trigger());
-        let next = schedule.and_then(|schedule| schedule.coming(self.workflow.paused));
-        let timing = schedule.and_then(|schedule| {
-            rules.timing(&schedule.declared.timing, schedule.progress.anchor).ok()
+        let found = self.schedules.get(&producer.trigger());
+        let schedule = found.map(|found| &found.schedule);
+        let plan = schedule.and_then(|schedule| object::plan(schedule, rules));
+        let next = plan.as_ref().zip(found).and_then(|(plan, found)| {
+            let at = found.outlook(plan, now).next()?.effective?;
+            Some(shown::time(plan.timing.zone(), at))
         });
-        let zone = timing.as_ref().map_or_else(Zone::utc, |timing| timing.zone().clone());
         ProducerObject {
             name: producer.name.clone(),
             schedule: producer.schedule.clone(),
-            words: timing.as_ref().map(calendar::Timing::words),
-            next_run_at: next.map(|due| shown::time(&zone, due.effective)),
+            words: plan.as_ref().map(|plan| plan.timing.words()),
+            next_run_at: next,
             last_run_at: handler.and_then(|handler| handler.last_run_at),
             last_outcome: outcome(handler),
             queued: schedule.is_some_and(|schedule| waits(schedule, handler)),

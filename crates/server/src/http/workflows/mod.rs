@@ -83,12 +83,11 @@ pub(crate) async fn shown(app: &App, view: WorkflowView) -> Result<WorkflowObjec
     let mut around = Around::default();
     // A revision that is not live has no schedules and no handlers.
     if view.workflow.live == Some(view.revision) {
-        let schedules = app.store().triggered(id).await?;
-        around.schedules = schedules.into_iter().map(|view| view.schedule).collect();
+        around.schedules = app.store().triggered(id).await?;
         around.handlers = app.store().handlers(id).await?;
     }
     around.topics = topics::of_workflow(app, id, &view.definition).await?;
-    Ok(WorkflowObject::new(view, around, &app.rules()))
+    Ok(WorkflowObject::new(view, around, &app.rules(), app.now()))
 }
 
 /// The query parameters of the list of workflows.

@@ -4,16 +4,16 @@ use std::collections::HashMap;
 
 use calendar::Zone;
 use engine::schedule::Schedule;
-use engine::turn::Workflow;
 use jiff::Timestamp;
 use language::Rules;
 use language::definition::{Trigger, TriggerKind, Version};
 use serde::Serialize;
 use serde_json::Value;
-use store::{HandlerView, TopicView, WorkflowView};
+use store::{HandlerView, ScheduleView, TopicView, WorkflowView};
 use utoipa::ToSchema;
 
 use super::handlers::{ConsumerObject, Handlers, ProducerObject};
+use crate::http::schedules::object;
 use crate::http::shapes;
 use crate::http::topics::TopicObject;
 
@@ -104,7 +104,7 @@ pub(crate) struct WorkflowObject {
 #[derive(Default)]
 pub(super) struct Around {
     /// The schedules that triggers and producers of the live revision declare.
-    pub(super) schedules: Vec<Schedule>,
+    pub(super) schedules: Vec<ScheduleView>,
     pub(super) handlers: Vec<HandlerView>,
     /// Its own topics, and the shared ones it names.
     pub(super) topics: Vec<TopicView>,
@@ -165,17 +165,22 @@ impl WorkflowSummary {
 }
 
 impl WorkflowObject {
-    pub(super) fn new(view: WorkflowView, around: Around, rules: &Rules) -> WorkflowObject {
+    pub(super) fn new(
+        view: WorkflowView,
+        around: Around,
+        rules: &Rules,
+        now: Timestamp,
+    ) -> WorkflowObject {
         let Around { schedules, handlers, topics } = around;
-        let schedules: HashMap<String, Schedule> = schedules
+        let schedules: HashMap<String, ScheduleView> = schedules
             .into_iter()
-            .filter_map(|schedule| Some((schedule.trigger.clone()?, schedule)))
+            .filter_map(|found| Some((found.schedule.trigger.clone()?, found)))
             .collect();
         let definition = &view.definition;
-        let triggers = definition.triggers.iter().map(|trigger| {
-            let schedule = schedules.get(&trigger.id);
-            TriggerObject::new(&view.workflow, trigger, schedule, rules)
-        });
+        let triggers = definition
+            .triggers
+            .iter()
+            .map(|trigger| TriggerObject::new(trigger, schedules.get(&trigger.id), rules, now));
         let triggers = triggers.collect();
         let of_it = Handlers {
             workflow: &view.workflow,
@@ -188,7 +193,7 @@ impl WorkflowObject {
             triggers,
             definition: serde_json::to_value(&**definition).unwrap_or_default(),
             summary: WorkflowSummary::new(&view),
-            producers: of_it.producers(rules),
+            producers: of_it.producers(rules, now),
             consumers: of_it.consumers(),
             on_resume: of_it.on_resume(),
             topics: topics.into_iter().map(TopicObject::from).collect(),
@@ -199,17 +204,17 @@ impl WorkflowObject {
 
 impl TriggerObject {
     fn new(
-        workflow: &Workflow,
         trigger: &Trigger,
-        schedule: Option<&Schedule>,
+        found: Option<&ScheduleView>,
         rules: &Rules,
+        now: Timestamp,
     ) -> TriggerObject {
-        let next = schedule.and_then(|schedule| schedule.coming(workflow.paused));
-        let timing = schedule.and_then(|schedule| {
-            rules.timing(&schedule.declared.timing, schedule.progress.anchor).ok()
-        });
-        let zone = timing.as_ref().map_or_else(Zone::utc, |timing| timing.zone().clone());
-        let words = timing.as_ref().map(calendar::Timing::words);
+        let schedule = found.map(|found| &found.schedule);
+        let plan = schedule.and_then(|schedule| object::plan(schedule, rules));
+        let next =
+            plan.as_ref().zip(found).and_then(|(plan, found)| found.outlook(plan, now).next());
+        let zone = plan.as_ref().map_or_else(Zone::utc, |plan| plan.timing.zone().clone());
+        let words = plan.as_ref().map(|plan| plan.timing.words());
         TriggerObject {
             id: trigger.id.clone(),
             kind: match trigger.kind {
@@ -223,8 +228,8 @@ impl TriggerObject {
             words,
             schedule_id: schedule.map(|schedule| schedule.id.to_string()),
             status: schedule.map(|schedule| schedule.status.name()),
-            next_run_at: next.map(|due| zone.rfc3339(due.effective)),
-            next_nominal_at: next.map(|due| zone.rfc3339(due.nominal)),
+            next_run_at: next.as_ref().and_then(|next| Some(zone.rfc3339(next.effective?))),
+            next_nominal_at: next.map(|next| zone.rfc3339(next.nominal)),
         }
     }
 }

@@ -13,7 +13,7 @@ use serde::Serialize;
 use store::{ScheduleView, WorkflowView};
 use utoipa::ToSchema;
 
-use super::plan_times::{PlannedTimes, Side, compare};
+use super::plan_times::{PlannedTimes, compare};
 use crate::http::problem::Problem;
 use crate::http::schedules::edit::{decided, edited};
 use crate::http::{App, shown};
@@ -81,7 +81,7 @@ pub(super) async fn triggers(
     let gone = old.iter().flat_map(|old| &old.triggers).map(|old| old.id.clone());
     let gone = gone.filter(|id| definition.triggers.iter().all(|trigger| trigger.id != *id));
     let gone: Vec<String> = gone.filter(|id| !known.contains_key(id)).collect();
-    planned.extend(known.into_iter().map(|(id, view)| planning.removed(id, &view.schedule)));
+    planned.extend(known.into_iter().map(|(id, view)| planning.removed(id, view)));
     planned.extend(gone.into_iter().map(PlannedTrigger::removed));
     Ok(planned)
 }
@@ -122,14 +122,17 @@ impl Planning<'_> {
         found: Option<ScheduleView>,
     ) -> PlannedTrigger {
         let Some(found) = found else { return self.new_schedule(trigger, declared) };
-        let before = found.schedule;
+        let before = &found.schedule;
         let is_same = declared == before.declared;
         let switched = self.was(trigger).is_some_and(|old| old.enabled != trigger.enabled);
-        let after = match (is_same, self.plan(&before)) {
+        let overrides = &found.overrides;
+        let after = match (is_same, self.plan(before)) {
             // The definition may change the calendar that the trigger uses.
-            (true, Some(plan)) => decided(&before, Input::Recompute, &plan, &[], self.now),
+            (true, Some(plan)) => decided(before, Input::Recompute, &plan, overrides, self.now),
             (true, None) => Ok(before.clone()),
-            (false, _) => edited(&before, declared, &[], self.rules, self.now).map(|edit| edit.0),
+            (false, _) => {
+                edited(before, declared, overrides, self.rules, self.now).map(|edit| edit.0)
+            }
         };
         let mut after = after.unwrap_or_else(|_| before.clone());
         let plan = self.plan(&after);
@@ -139,15 +142,17 @@ impl Planning<'_> {
                 false => Input::Pause,
             };
             // If the schedule is already paused or active as wanted, it stays as it is.
-            after = decided(&after, input, plan, &[], self.now).unwrap_or(after);
+            after = decided(&after, input, plan, overrides, self.now).unwrap_or(after);
         }
         let was_over = matches!(before.status, Status::Done | Status::Dead);
-        let old_plan = plan_of(&before, self.old_rules);
+        let lives_again = was_over && after.status == Status::Active;
+        let after = ScheduleView { schedule: after, ..found.clone() };
+        let old_plan = plan_of(before, self.old_rules);
         PlannedTrigger {
             change: if is_same && !switched { "unchanged" } else { "changed" },
-            lives_again: was_over && after.status == Status::Active,
+            lives_again,
             next_30_days: self.times(
-                old_plan.as_ref().map(|plan| (&before, plan)),
+                old_plan.as_ref().map(|plan| (&found, plan)),
                 plan.as_ref().map(|plan| (&after, plan)),
             ),
             ..self.shown(&trigger.id, &after, plan.as_ref())
@@ -166,6 +171,12 @@ impl Planning<'_> {
         if is_late && plan.catch_up.policy == calendar::Policy::None {
             new = decided(&new, Input::Due, &plan, &[], self.now).unwrap_or(new);
         }
+        let new = ScheduleView {
+            schedule: new,
+            workflow_name: String::new(),
+            workflow_is_paused: self.is_paused,
+            overrides: Vec::new(),
+        };
         PlannedTrigger {
             change: "new",
             next_30_days: self.times(None, Some((&new, &plan))),
@@ -174,22 +185,21 @@ impl Planning<'_> {
     }
 
     /// Plans a schedule that goes away, with the time of its next occurrence that will not come.
-    fn removed(&self, id: String, schedule: &Schedule) -> PlannedTrigger {
-        let plan = plan_of(schedule, self.old_rules);
-        let next_30_days = self.times(plan.as_ref().map(|plan| (schedule, plan)), None);
-        let shown = self.shown(&id, schedule, plan.as_ref());
+    fn removed(&self, id: String, found: ScheduleView) -> PlannedTrigger {
+        let plan = plan_of(&found.schedule, self.old_rules);
+        let next_30_days = self.times(plan.as_ref().map(|plan| (&found, plan)), None);
+        let shown = self.shown(&id, &found, plan.as_ref());
         PlannedTrigger { change: "removed", status: None, next_30_days, ..shown }
     }
 
     /// Compares the occurrences of a schedule before and after, in the zone it would have after.
     fn times(
         &self,
-        before: Option<(&Schedule, &Plan)>,
-        after: Option<(&Schedule, &Plan)>,
+        before: Option<(&ScheduleView, &Plan)>,
+        after: Option<(&ScheduleView, &Plan)>,
     ) -> Option<PlannedTimes> {
-        let is_paused = self.is_paused;
-        let side = |(schedule, plan)| Side { schedule, plan, is_paused };
-        let (before, after) = (before.map(side), after.map(side));
+        let before = before.map(|(found, plan)| found.outlook(plan, self.now));
+        let after = after.map(|(found, plan)| found.outlook(plan, self.now));
         let zone = after.as_ref().or(before.as_ref())?.plan.timing.zone();
         Some(compare(before.as_ref(), after.as_ref(), zone, self.now))
     }
@@ -198,11 +208,14 @@ impl Planning<'_> {
         plan_of(schedule, self.rules)
     }
 
-    fn shown(&self, id: &str, schedule: &Schedule, plan: Option<&Plan>) -> PlannedTrigger {
-        let next = schedule.coming(self.is_paused).zip(plan);
+    fn shown(&self, id: &str, found: &ScheduleView, plan: Option<&Plan>) -> PlannedTrigger {
+        let next = plan.and_then(|plan| {
+            let at = found.outlook(plan, self.now).next()?.effective?;
+            Some(shown::time(plan.timing.zone(), at))
+        });
         PlannedTrigger {
-            status: Some(schedule.status.name()),
-            next_run_at: next.map(|(due, plan)| shown::time(plan.timing.zone(), due.effective)),
+            status: Some(found.schedule.status.name()),
+            next_run_at: next,
             words: plan.map(|plan| plan.timing.words()),
             ..PlannedTrigger::removed(id.to_owned())
         }

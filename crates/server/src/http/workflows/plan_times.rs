@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use calendar::Zone;
-use engine::schedule::{Schedule, Upcoming};
+use engine::schedule::Outlook;
 use jiff::{SignedDuration, Timestamp};
-use language::schedule::Plan;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -45,51 +44,32 @@ struct PlannedTime {
     before: Option<String>,
 }
 
-/// A schedule with its plan, before or after the publish. A paused workflow has no upcoming
-/// occurrences.
-pub(super) struct Side<'a> {
-    pub(super) schedule: &'a Schedule,
-    pub(super) plan: &'a Plan,
-    pub(super) is_paused: bool,
-}
-
 /// Effective times by nominal time, and the instant up to which they are complete.
 struct Coming {
     times: BTreeMap<Timestamp, Timestamp>,
     until: Timestamp,
 }
 
-impl Side<'_> {
-    fn coming(&self, now: Timestamp, until: Timestamp) -> Coming {
-        let mut coming = Coming { times: BTreeMap::new(), until };
-        let left = self.schedule.remaining().and_then(|left| usize::try_from(left).ok());
-        let upcoming = Upcoming { plan: self.plan, overrides: &[] };
-        let mut next = self.schedule.coming(self.is_paused);
-        while let Some(due) = next.filter(|due| due.effective <= until) {
-            if left == Some(coming.times.len()) {
-                break;
-            }
-            if coming.times.len() == COMPARED {
-                coming.until = due.effective;
-                break;
-            }
-            coming.times.insert(due.nominal, due.effective);
-            next = upcoming.after(due.effective.max(now));
-        }
-        coming
+impl Coming {
+    fn new(outlook: &Outlook<'_>, until: Timestamp) -> Coming {
+        let rows = outlook.coming(COMPARED + 1).into_iter();
+        let starts: Vec<_> = rows.filter_map(|row| Some((row.nominal, row.effective?))).collect();
+        let until = starts.get(COMPARED).map_or(until, |(_, at)| until.min(*at));
+        let times = starts.into_iter().filter(|(_, at)| *at <= until).take(COMPARED).collect();
+        Coming { times, until }
     }
 }
 
 /// Compares the upcoming occurrences before and after.
 pub(super) fn compare(
-    before: Option<&Side<'_>>,
-    after: Option<&Side<'_>>,
+    before: Option<&Outlook<'_>>,
+    after: Option<&Outlook<'_>>,
     zone: &Zone,
     now: Timestamp,
 ) -> PlannedTimes {
     let until = now.checked_add(AHEAD).unwrap_or(Timestamp::MAX);
-    let times = |side: Option<&Side<'_>>| match side {
-        Some(side) => side.coming(now, until),
+    let times = |side: Option<&Outlook<'_>>| match side {
+        Some(outlook) => Coming::new(outlook, until),
         None => Coming { times: BTreeMap::new(), until },
     };
     let (before, after) = (times(before), times(after));

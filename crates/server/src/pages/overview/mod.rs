@@ -19,6 +19,7 @@ use super::when;
 use crate::http::App;
 use crate::http::problem::Problem;
 use crate::http::query::{Parameters, Query, Values};
+use crate::http::schedules::object;
 
 /// How many lines each list has.
 const LINES: usize = 8;
@@ -233,6 +234,7 @@ fn coming_lines(context: &PageContext, coming: &[ScheduleView]) -> Markup {
             html! { p { a href="/schedules/new" { "Create a schedule" } " to see what comes." } };
         return empty("Nothing is due.", remedy);
     }
+    let rules = context.app.rules();
     html! {
         div.scroll {
             table {
@@ -245,9 +247,9 @@ fn coming_lines(context: &PageContext, coming: &[ScheduleView]) -> Markup {
                                 div.small.muted { (view.workflow_name) }
                             }
                             td.number {
-                                @if let Some(due) = view.coming() {
-                                    (when::age(context, due.effective))
-                                    div.small.muted { (when::at(context, due.effective)) }
+                                @if let Some(at) = object::next(view, &rules, context.now) {
+                                    (when::age(context, at))
+                                    div.small.muted { (when::at(context, at)) }
                                 }
                             }
                         }

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use drawing::timeline::{Bucket, Count, LANES, Lane, Mark, Timeline};
 use engine::ScheduleId;
 use engine::run::RunStatus;
-use engine::schedule::Schedule;
 use jiff::{SignedDuration, Timestamp};
 use maud::Markup;
 use store::{RunQuery, RunView, ScheduleView, Tally, TallyKind, UnusualQuery, UnusualRow};
 
 use crate::http::problem::Problem;
+use crate::http::schedules::object;
 use crate::pages::badge;
 use crate::pages::page_context::PageContext;
 use crate::pages::when;
@@ -167,12 +167,13 @@ impl Lanes {
         let rules = context.app.rules();
         for view in coming {
             let schedule = &view.schedule;
-            let Some(next) = view.coming().map(|due| due.effective) else { continue };
-            if next > end {
+            let Some(plan) = object::plan(schedule, &rules) else { continue };
+            let rows = view.outlook(&plan, context.now).coming(TIMES);
+            let times = rows.iter().filter_map(|row| row.effective).filter(|at| *at <= end);
+            let times: Vec<Timestamp> = times.collect();
+            if times.is_empty() {
                 continue;
             }
-            let later = later(schedule, &rules, next).take_while(|at| *at <= end).take(TIMES);
-            let times: Vec<Timestamp> = [next].into_iter().chain(later).collect();
             let lane = self.lane(schedule.id, &schedule.declared.name);
             lane.marks.extend(times.into_iter().map(|at| Mark {
                 at,
@@ -225,25 +226,6 @@ impl Lanes {
         lanes.iter_mut().for_each(|lane| lane.marks.sort_by_key(|mark| mark.at));
         lanes
     }
-}
-
-/// The times of a schedule after its next one, by its rule.
-fn later(
-    schedule: &Schedule,
-    rules: &language::Rules,
-    next: Timestamp,
-) -> impl Iterator<Item = Timestamp> {
-    let key = schedule.id.to_string();
-    let plan = schedule.declared.plan(rules, schedule.progress.anchor, &key).ok();
-    let mut after = next;
-    std::iter::from_fn(move || {
-        let timing = &plan.as_ref()?.timing;
-        let moved = timing.moved_by();
-        let from = after.checked_sub(moved).ok()?;
-        let found = timing.next_after(from)?.effective.checked_add(moved).ok()?;
-        after = found;
-        Some(found)
-    })
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use axum::response::Response;
 use drawing::days::DayMark;
-use engine::schedule::Override;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use maud::html;
@@ -13,7 +12,7 @@ use store::ScheduleView;
 use super::month::{Month, around, day};
 use crate::http::problem::Problem;
 use crate::http::query::Query;
-use crate::http::schedules::coming::{coming_rows, instant_in};
+use crate::http::schedules::coming::instant_in;
 use crate::http::schedules::object;
 use crate::pages::layout::Page;
 use crate::pages::listing::empty;
@@ -23,8 +22,6 @@ use crate::pages::page_context::PageContext;
 const SCHEDULES: usize = 200;
 /// How many occurrences of each are computed.
 const TIMES: usize = 62;
-/// For how many schedules overrides are read.
-const LOOKED_UP: usize = 20;
 
 pub(super) async fn show(
     context: PageContext,
@@ -32,8 +29,7 @@ pub(super) async fn show(
 ) -> Result<Response, Problem> {
     let first = month.first(&context.zone, context.now);
     let views = context.app.store().coming(SCHEDULES).await?;
-    let changed = views.iter().filter(|view| view.schedule.progress.has_overrides).count();
-    let marks = marks(&context, &views, first).await?;
+    let marks = marks(&context, &views, first)?;
     let today = context.zone.wall(context.now).date();
     let dates = std::iter::successors(Some(first), |date| date.tomorrow().ok());
     let days: Vec<_> = dates
@@ -55,9 +51,6 @@ pub(super) async fn show(
             p.small.muted {
                 "Days are those of " (context.zone.name()) ". Shown is what comes of the "
                 (SCHEDULES) " schedules that are due first, up to " (TIMES) " times of each."
-                @if changed > LOOKED_UP {
-                    " Of " (changed) " some times were changed by hand, which is shown for " (LOOKED_UP) " of them."
-                }
             }
         }
     };
@@ -65,7 +58,7 @@ pub(super) async fn show(
     Ok(context.show(Page::new(title, content)))
 }
 
-async fn marks(
+fn marks(
     context: &PageContext,
     views: &[ScheduleView],
     first: Date,
@@ -73,15 +66,9 @@ async fn marks(
     let start = |date: Date| instant_in(&context.zone, "month", &format!("{date}T00:00:00"));
     let from = start(first)?.max(context.now);
     let until = start(first.last_of_month().tomorrow().unwrap_or(first))?;
-    let mut looked_up = 0;
     let mut marks: BTreeMap<Date, Vec<DayMark>> = BTreeMap::new();
     for view in views {
-        let mut overrides = Vec::new();
-        if view.schedule.progress.has_overrides && looked_up < LOOKED_UP {
-            looked_up += 1;
-            overrides = context.app.store().overrides(view.schedule.id).await?;
-        }
-        for (date, count) in of(context, view, &overrides, from, until) {
+        for (date, count) in of(context, view, from, until) {
             marks.entry(date).or_default().push(mark(view, count));
         }
     }
@@ -92,13 +79,12 @@ async fn marks(
 fn of(
     context: &PageContext,
     view: &ScheduleView,
-    overrides: &[Override],
     from: Timestamp,
     until: Timestamp,
 ) -> BTreeMap<Date, usize> {
     let mut counts = BTreeMap::new();
     let Some(plan) = object::plan(&view.schedule, &context.app.rules()) else { return counts };
-    let rows = coming_rows(view, &plan.timing, overrides, from, TIMES);
+    let rows = view.outlook(&plan, context.now).coming_after(from, TIMES);
     for at in rows.iter().filter_map(|row| row.effective).filter(|at| *at < until) {
         *counts.entry(context.zone.wall(at).date()).or_insert(0) += 1;
     }

@@ -1,11 +1,11 @@
 //! The upcoming occurrences of a schedule, and forms to override one of them.
 
-use engine::schedule::{Override, OverrideAction, Status};
+use calendar::Zone;
+use engine::schedule::{Ahead, AheadFate, Override, OverrideAction, Status};
 use maud::{Markup, html};
 
 use super::one::Looked;
 use crate::http::access::Permission;
-use crate::http::schedules::coming::{Row, coming_rows};
 use crate::http::schedules::object;
 use crate::pages::badge::badge;
 use crate::pages::form::{self, Action};
@@ -23,9 +23,7 @@ const MOST_LATER: usize = 20;
 pub(super) fn card(context: &PageContext, looked: &Looked) -> Markup {
     let schedule = looked.schedule();
     let rows = match &looked.plan {
-        Some(plan) => {
-            coming_rows(&looked.view, &plan.timing, &looked.overrides, context.now, COUNT)
-        }
+        Some(plan) => looked.view.outlook(plan, context.now).coming(COUNT),
         None => Vec::new(),
     };
     html! {
@@ -45,7 +43,7 @@ pub(super) fn card(context: &PageContext, looked: &Looked) -> Markup {
     }
 }
 
-fn table(context: &PageContext, looked: &Looked, rows: &[Row]) -> Markup {
+fn table(context: &PageContext, looked: &Looked, rows: &[Ahead]) -> Markup {
     html! {
         table.cards {
             caption.hidden { "Times to come" }
@@ -59,15 +57,23 @@ fn table(context: &PageContext, looked: &Looked, rows: &[Row]) -> Markup {
     }
 }
 
-fn line(context: &PageContext, looked: &Looked, row: &Row) -> Markup {
-    let over = looked.overrides.iter().find(|over| over.nominal == row.nominal);
+fn line(context: &PageContext, looked: &Looked, row: &Ahead) -> Markup {
+    let over = looked.view.overrides.iter().find(|over| over.nominal == row.nominal);
     html! {
         tr id={ "due-" (row.nominal.as_millisecond()) } {
             td {
                 (when::in_zone(context, &looked.zone, row.nominal))
                 div.small.muted { (when::age(context, row.effective.unwrap_or(row.nominal))) }
             }
-            td { (fate(context, looked, row, over)) }
+            td {
+                (fate(context, &looked.zone, row))
+                @if let Some(OverrideAction::Payload(payload)) = over.map(|over| &over.action) {
+                    details {
+                        summary.small { "Its payload" }
+                        pre tabindex="0" { (super::one::cut(payload.get())) }
+                    }
+                }
+            }
             td.actions {
                 @if context.may(Permission::Operate) { (change(context, looked, row, over)) }
             }
@@ -76,26 +82,18 @@ fn line(context: &PageContext, looked: &Looked, row: &Row) -> Markup {
 }
 
 /// What will happen to an occurrence, and why.
-pub(super) fn fate(
-    context: &PageContext,
-    looked: &Looked,
-    row: &Row,
-    over: Option<&Override>,
-) -> Markup {
+pub(super) fn fate(context: &PageContext, zone: &Zone, row: &Ahead) -> Markup {
     let class = match row.fate {
-        "kept" => "is-ok",
-        "moved" => "is-run",
-        _ => "is-idle",
+        AheadFate::Kept => "is-ok",
+        AheadFate::Moved | AheadFate::Retried => "is-run",
+        AheadFate::Skipped | AheadFate::Coalesced => "is-idle",
     };
     html! {
-        (badge(row.fate, class))
+        (badge(row.fate.name(), class))
         @if let Some(at) = row.effective.filter(|at| *at != row.nominal) {
-            " to " (when::in_zone(context, &looked.zone, at))
+            " to " (when::in_zone(context, zone, at))
         }
         @if let Some(reason) = &row.reason { div.small.muted { (reason) } }
-        @if let Some(OverrideAction::Payload(payload)) = over.map(|over| &over.action) {
-            details { summary.small { "Its payload" } pre tabindex="0" { (super::one::cut(payload.get())) } }
-        }
     }
 }
 
@@ -104,12 +102,13 @@ fn path(looked: &Looked, nominal: jiff::Timestamp) -> String {
 }
 
 /// The forms to override one occurrence.
-fn change(context: &PageContext, looked: &Looked, row: &Row, over: Option<&Override>) -> Markup {
+fn change(context: &PageContext, looked: &Looked, row: &Ahead, over: Option<&Override>) -> Markup {
     let path = path(looked, row.nominal);
     if over.is_some() {
         return undo(context, looked, row.nominal);
     }
-    if row.fate == "skipped" {
+    let is_paused = looked.schedule().status == Status::Paused || looked.view.workflow_is_paused;
+    if row.effective.is_none() && !is_paused || row.fate == AheadFate::Retried {
         return html! {};
     }
     let wall = looked.zone.wall(row.effective.unwrap_or(row.nominal));
@@ -148,10 +147,10 @@ fn undo(context: &PageContext, looked: &Looked, nominal: jiff::Timestamp) -> Mar
 }
 
 /// Overrides of occurrences after those that are shown.
-fn later(context: &PageContext, looked: &Looked, rows: &[Row]) -> Markup {
+fn later(context: &PageContext, looked: &Looked, rows: &[Ahead]) -> Markup {
     let last = rows.iter().map(|row| row.nominal).max().unwrap_or(context.now);
     let later: Vec<&Override> =
-        looked.overrides.iter().filter(|over| over.nominal > last).collect();
+        looked.view.overrides.iter().filter(|over| over.nominal > last).collect();
     if later.is_empty() {
         return html! {};
     }

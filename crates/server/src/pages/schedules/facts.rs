@@ -32,12 +32,13 @@ pub(super) fn figures(context: &PageContext, looked: &Looked, runs: &[RunView]) 
     let ended = runs.iter().filter(|view| view.run.status.has_ended()).count();
     let good = runs.iter().filter(|view| view.run.status == RunStatus::Succeeded).count();
     let (schedule, progress) = (looked.schedule(), &looked.schedule().progress);
-    let next = looked.view.coming();
+    let plan = looked.plan.as_ref();
+    let next = plan.and_then(|plan| looked.view.outlook(plan, context.now).next()?.effective);
     let of_it = format!("/runs?schedule_id={}", schedule.id);
     html! {
         div.figures #figures {
             div {
-                strong { @match next { Some(due) => (when::age(context, due.effective)), None => "–" } }
+                strong { @match next { Some(at) => (when::age(context, at)), None => "–" } }
                 span { "next" }
             }
             a href=(of_it) {

@@ -267,15 +267,15 @@ fn line(context: &PageContext, view: &ScheduleView, rules: &Rules, may_choose: b
 /// When it is due next in its own zone, and the distance to that.
 fn next(context: &PageContext, view: &ScheduleView, rules: &Rules) -> Markup {
     let schedule = &view.schedule;
-    let Some(due) = view.coming() else {
+    let Some(at) = object::next(view, rules, context.now) else {
         let is_held = view.workflow_is_paused && schedule.status == Status::Active;
         return html! { span.muted { @if is_held { "workflow paused" } @else { "–" } } };
     };
     let zone = object::zone(schedule, rules);
     html! {
-        (when::in_zone(context, &zone, due.effective))
+        (when::in_zone(context, &zone, at))
         div.small.muted {
-            (when::age(context, due.effective))
+            (when::age(context, at))
             @if zone.name() != context.zone.name() { ", " (zone.name()) }
         }
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use axum::response::Response;
 use calendar::{Calendar, Reason, Zone};
 use drawing::days::{Day, DayMark};
+use engine::schedule::Ahead;
 use jiff::civil::Date;
 use jiff::{SignedDuration, Timestamp, ToSpan as _};
 use maud::{Markup, html};
@@ -14,7 +15,7 @@ use super::one::{self, Looked};
 use crate::http::path::SchedulePath;
 use crate::http::problem::Problem;
 use crate::http::query::{Parameters, Query, Values};
-use crate::http::schedules::coming::{Row, coming_rows, instant_in};
+use crate::http::schedules::coming::instant_in;
 use crate::pages::badge;
 use crate::pages::layout::Page;
 use crate::pages::page_context::PageContext;
@@ -190,7 +191,7 @@ async fn days(
     let until = start_of(&looked.zone, last.tomorrow().unwrap_or(last))?;
     let mut tallies: BTreeMap<Date, Tally> = BTreeMap::new();
     let came_cut = came(context, looked, from, until, &mut tallies).await?;
-    let rows = to_come(looked, context.now.max(from), until);
+    let rows = to_come(looked, context.now, context.now.max(from), until);
     let comes_cut = rows.len() >= MOST;
     for row in &rows {
         let at = row.effective.unwrap_or(row.nominal);
@@ -249,13 +250,12 @@ async fn came(
 }
 
 /// The upcoming occurrences before `until`, as far as they are computed.
-fn to_come(looked: &Looked, from: Timestamp, until: Timestamp) -> Vec<Row> {
+fn to_come(looked: &Looked, now: Timestamp, from: Timestamp, until: Timestamp) -> Vec<Ahead> {
     let Some(plan) = &looked.plan else { return Vec::new() };
     let from = from.checked_sub(SignedDuration::from_millis(1)).unwrap_or(from);
-    let up_to =
-        |count: usize| coming_rows(&looked.view, &plan.timing, &looked.overrides, from, count);
+    let up_to = |count: usize| looked.view.outlook(plan, now).coming_after(from, count);
     let mut rows = up_to(FEW);
-    let is_before = |row: &Row| row.effective.unwrap_or(row.nominal) < until;
+    let is_before = |row: &Ahead| row.effective.unwrap_or(row.nominal) < until;
     if rows.len() >= FEW && rows.last().is_some_and(is_before) {
         rows = up_to(MOST);
     }

@@ -2,7 +2,7 @@
 
 use axum::response::Response;
 use calendar::Zone;
-use engine::schedule::{Override, Schedule, Status};
+use engine::schedule::{Schedule, Status};
 use jiff::Timestamp;
 use language::schedule::Plan;
 use maud::{Markup, html};
@@ -27,8 +27,6 @@ pub(super) struct Looked {
     pub(super) plan: Option<Plan>,
     /// The schedule's own zone.
     pub(super) zone: Zone,
-    /// Occurrences that were changed by hand.
-    pub(super) overrides: Vec<Override>,
 }
 
 impl Looked {
@@ -39,13 +37,9 @@ impl Looked {
     ) -> Result<Looked, Problem> {
         let view = view(&context.app, id).await?;
         let rules = context.app.rules();
-        let overrides = match view.schedule.progress.has_overrides {
-            true => context.app.store().overrides(id).await?,
-            false => Vec::new(),
-        };
         let plan = object::plan(&view.schedule, &rules);
         let zone = object::zone(&view.schedule, &rules);
-        Ok(Looked { view, plan, zone, overrides })
+        Ok(Looked { view, plan, zone })
     }
 
     pub(super) fn schedule(&self) -> &Schedule {

@@ -117,7 +117,7 @@ const OWN_WORKFLOWS: &str =
     concat!(workflow_columns!(), "WHERE w.id = ANY($1) ORDER BY w.id FOR UPDATE");
 const FREE_OWN_WORKFLOWS: &str =
     concat!(workflow_columns!(), "WHERE w.id = ANY($1) ORDER BY w.id FOR UPDATE SKIP LOCKED");
-const OVERRIDES: &str = "SELECT schedule, nominal, action, by FROM overrides
+pub(crate) const OVERRIDES: &str = "SELECT schedule, nominal, action, by FROM overrides
      WHERE schedule = ANY($1) ORDER BY schedule, nominal";
 /// Workflows with pending runs, from one to the next by the index, so that many runs cost no more.
 /// Workflows at their limit are left out, unless a handler's run is pending: whoever ends one of
@@ -534,14 +534,15 @@ pub(crate) fn keep_overrides(
         loaded.overrides.entry(ScheduleId(*id)).or_default().clear();
     }
     for row in found {
-        let over = Override {
-            nominal: decode::instant(row, 1)?,
-            action: decode::json(row, 2)?,
-            by: get(row, 3)?,
-        };
+        let over = read_override(row)?;
         loaded.overrides.entry(ScheduleId(get(row, 0)?)).or_default().push(over);
     }
     Ok(())
+}
+
+pub(crate) fn read_override(row: &Row) -> Result<Override, Failure> {
+    let (nominal, action) = (decode::instant(row, 1)?, decode::json(row, 2)?);
+    Ok(Override { nominal, action, by: get(row, 3)? })
 }
 
 pub(crate) fn overrides(

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use engine::handlers::Handler;
 use engine::incidents::Incident;
-use engine::run::{Item, Part, Run, StepRecord};
+use engine::run::{Item, Part, Run, StepRecord, TriggeredBy};
 use engine::schedule::{Override, Schedule};
 use engine::topics::{Event, EventStatus, Subscriber, Topic};
 use engine::turn::{ById, TransactionReader, Wakeup, Workflow};
@@ -28,7 +28,7 @@ use crate::machine_clock::Reading;
 use crate::postgres::Shared;
 use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::rows::columns::of_step;
-use crate::postgres::rows::decode;
+use crate::postgres::rows::decode::{self, narrow};
 use crate::postgres::transaction::apply_progress::PreviousRow;
 use crate::postgres::transaction::claims;
 use crate::postgres::transaction::last_steps::{self, LAST_STEPS};
@@ -385,6 +385,20 @@ impl TransactionReader for PgTransactionReader<'_> {
                    ORDER BY key + 0 LIMIT $2";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let keys = self.keys(sql, vec![param(workflow.0), param(limit)])?;
+        load::free_runs(self.tx, &mut self.loaded, keys)
+    }
+
+    fn pending_while_paused(
+        &mut self,
+        workflow: WorkflowId,
+        limit: usize,
+    ) -> Result<Vec<RunKey>, Failure> {
+        let sql = "SELECT key FROM open_runs WHERE status = 0 AND workflow = $1
+                     AND (handler IS NOT NULL OR triggered_by <> ALL($2))
+                   ORDER BY key + 0 LIMIT $3";
+        let held = TriggeredBy::HELD_BY_PAUSE.map(|held| narrow(&TriggeredBy::ALL, held));
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let keys = self.keys(sql, vec![param(workflow.0), param(held.to_vec()), param(limit)])?;
         load::free_runs(self.tx, &mut self.loaded, keys)
     }
 

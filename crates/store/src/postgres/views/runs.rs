@@ -393,7 +393,9 @@ pub(crate) async fn run(client: &Client, id: RunId) -> Result<Option<RunDetail>,
 const AHEAD: &str = "SELECT w.concurrency, w.active, w.handling,
        (SELECT count(*) FROM (SELECT 1 FROM open_runs r
           WHERE r.status = 0 AND r.workflow = w.id AND r.key + 0 < $2
-            AND (r.handler IS NULL) = $3 LIMIT $4) older)
+            AND (r.handler IS NULL) = $3
+            AND (r.handler IS NOT NULL OR NOT w.paused OR r.triggered_by <> ALL($5))
+          LIMIT $4) older)
      FROM workflows w WHERE w.id = $1
        AND EXISTS (SELECT 1 FROM open_runs r WHERE r.key = $2 AND r.status = 0)";
 
@@ -402,7 +404,10 @@ async fn position(client: &Client, run: &Run) -> Result<Option<u64>, Failure> {
         return Ok(None);
     }
     let (is_process, most) = (run.handler.is_none(), i64::from(MOST_AHEAD));
-    let found = ask(client, AHEAD, &[&run.workflow.0, &run.key.0, &is_process, &most]).await?;
+    let held = TriggeredBy::HELD_BY_PAUSE.map(|held| narrow(&TriggeredBy::ALL, held)).to_vec();
+    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
+        [&run.workflow.0, &run.key.0, &is_process, &most, &held];
+    let found = ask(client, AHEAD, &params).await?;
     let Some(row) = found.first() else { return Ok(None) };
     let ahead = Ahead {
         concurrency: get::<Option<i32>>(row, 0)?.map(i32::cast_unsigned),

@@ -3,7 +3,7 @@
 use deadpool_postgres::Client;
 use engine::ledger::Outcome;
 use engine::run::RunStatus;
-use engine::schedule::{Override, Status};
+use engine::schedule::Status;
 use engine::{ScheduleId, WorkflowId};
 use tokio_postgres::Row;
 
@@ -12,6 +12,7 @@ use crate::postgres::connections::query::{ask, many};
 use crate::postgres::rows::columns::{of_ledger, of_schedule};
 use crate::postgres::rows::decode;
 use crate::postgres::rows::decode::{LEDGER_COLUMNS, get, narrow};
+use crate::postgres::transaction::load::{OVERRIDES, read_override};
 use crate::postgres::views::search;
 use crate::set_aside::if_readable;
 use crate::stored::{BLOCK, ms};
@@ -29,7 +30,24 @@ const BY_ID: &str = concat!(
 fn read_view(row: &Row) -> Result<ScheduleView, Failure> {
     let workflow_name = get(row, decode::SCHEDULE_COLUMNS)?;
     let workflow_is_paused = get(row, decode::SCHEDULE_COLUMNS + 1)?;
-    Ok(ScheduleView { schedule: decode::schedule(row)?, workflow_name, workflow_is_paused })
+    let (schedule, overrides) = (decode::schedule(row)?, Vec::new());
+    Ok(ScheduleView { schedule, workflow_name, workflow_is_paused, overrides })
+}
+
+/// Adds the overrides of the schedules that have some.
+async fn with_overrides(client: &Client, views: &mut [ScheduleView]) -> Result<(), Failure> {
+    let overridden = views.iter().filter(|view| view.schedule.progress.has_overrides);
+    let ids: Vec<i64> = overridden.map(|view| view.schedule.id.0).collect();
+    if ids.is_empty() {
+        return Ok(());
+    }
+    for row in &ask(client, OVERRIDES, &[&ids]).await? {
+        let id = ScheduleId(get(row, 0)?);
+        let known = read_override(row)?;
+        let of = views.iter_mut().filter(|view| view.schedule.id == id);
+        of.for_each(|view| view.overrides.push(known.clone()));
+    }
+    Ok(())
 }
 
 pub(crate) async fn schedule(
@@ -37,7 +55,9 @@ pub(crate) async fn schedule(
     id: ScheduleId,
 ) -> Result<Option<ScheduleView>, Failure> {
     let found = ask(client, BY_ID, &[&vec![id.0]]).await?;
-    found.first().map(read_view).transpose()
+    let mut views = found.iter().map(read_view).collect::<Result<Vec<_>, _>>()?;
+    with_overrides(client, &mut views).await?;
+    Ok(views.pop())
 }
 
 pub(crate) async fn by_id(
@@ -49,6 +69,7 @@ pub(crate) async fn by_id(
     for row in &ask(client, BY_ID, &[&ids]).await? {
         all.extend(if_readable(read_view(row))?);
     }
+    with_overrides(client, &mut all).await?;
     Ok(all)
 }
 
@@ -229,16 +250,4 @@ fn ledger_row(row: &Row) -> Result<LedgerRow, Failure> {
         }
     };
     Ok(LedgerRow { entry: decode::entry(row)?, run })
-}
-
-pub(crate) async fn overrides(client: &Client, id: ScheduleId) -> Result<Vec<Override>, Failure> {
-    let sql = "SELECT nominal, action, by FROM overrides WHERE schedule = $1 ORDER BY nominal";
-    let read = |row: &Row| {
-        Ok(Override {
-            nominal: decode::instant(row, 0)?,
-            action: decode::json(row, 1)?,
-            by: get(row, 2)?,
-        })
-    };
-    ask(client, sql, &[&id.0]).await?.iter().map(read).collect()
 }

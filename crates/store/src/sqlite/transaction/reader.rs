@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use engine::handlers::Handler;
 use engine::incidents::Incident;
-use engine::run::{Item, Part, Run, StepRecord};
+use engine::run::{Item, Part, Run, StepRecord, TriggeredBy};
 use engine::schedule::{Override, Schedule};
 use engine::topics::{Event, EventStatus, Subscriber, Topic};
 use engine::turn::{TransactionReader, Workflow};
@@ -18,7 +18,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Params, Row,
 
 use crate::failure::Failure;
 use crate::set_aside::if_readable;
-use crate::sqlite::rows::decode;
+use crate::sqlite::rows::decode::{self, code};
 use crate::sqlite::transaction::apply_runs::owner;
 use crate::sqlite::transaction::row_cache::RowCache;
 use crate::sqlite::transaction::topic_reader;
@@ -265,6 +265,20 @@ impl TransactionReader for SqliteTransactionReader<'_> {
         let sql = "SELECT key FROM runs INDEXED BY runs_pending_of_handlers
                    WHERE status = 0 AND handler IS NOT NULL AND workflow = ?1 ORDER BY key LIMIT ?2";
         let keys = self.keys(sql, params![workflow.0, limit])?;
+        Ok(keys.into_iter().map(RunKey).collect())
+    }
+
+    fn pending_while_paused(
+        &mut self,
+        workflow: WorkflowId,
+        limit: usize,
+    ) -> Result<Vec<RunKey>, Failure> {
+        let sql = "SELECT key FROM runs INDEXED BY runs_open
+                   WHERE status = 0 AND status < 4 AND workflow = ?1
+                     AND (handler IS NOT NULL OR triggered_by NOT IN (?2, ?3, ?4))
+                   ORDER BY key LIMIT ?5";
+        let [a, b, c] = TriggeredBy::HELD_BY_PAUSE.map(|held| code(&TriggeredBy::ALL, held));
+        let keys = self.keys(sql, params![workflow.0, a, b, c, limit])?;
         Ok(keys.into_iter().map(RunKey).collect())
     }
 

@@ -314,7 +314,9 @@ fn position(connection: &Connection, run: &Run) -> Result<Option<u64>, Failure> 
     let sql = "SELECT w.concurrency, w.active, w.handling,
                  (SELECT count(*) FROM (SELECT 1 FROM runs r INDEXED BY runs_open
                     WHERE r.status < 4 AND r.status = 0 AND r.workflow = w.id AND r.key < ?2
-                      AND (r.handler IS NULL) = ?3 LIMIT ?4))
+                      AND (r.handler IS NULL) = ?3
+                      AND (r.handler IS NOT NULL OR NOT w.paused OR r.triggered_by NOT IN (?5, ?6, ?7))
+                    LIMIT ?4))
                FROM workflows w WHERE w.id = ?1
                  AND EXISTS (SELECT 1 FROM runs r WHERE r.key = ?2 AND r.status = 0)";
     // The run may have begun since it was read: then it waits for nothing.
@@ -326,7 +328,9 @@ fn position(connection: &Connection, run: &Run) -> Result<Option<u64>, Failure> 
             older: row.get(3)?,
         })
     };
-    let params = params![run.workflow.0, run.key.0, run.handler.is_none(), MOST_AHEAD];
+    let [a, b, c] = TriggeredBy::HELD_BY_PAUSE.map(|held| code(&TriggeredBy::ALL, held));
+    let is_process = run.handler.is_none();
+    let params = params![run.workflow.0, run.key.0, is_process, MOST_AHEAD, a, b, c];
     let ahead = connection.prepare_cached(sql)?.query_row(params, read).optional()?;
     Ok(ahead.and_then(|ahead| ahead.position(run)))
 }

@@ -10,6 +10,7 @@ use crate::failure::Failure;
 use crate::set_aside::if_readable;
 use crate::sqlite::rows::decode;
 use crate::sqlite::rows::decode::{code, ms};
+use crate::sqlite::transaction::reader::overrides;
 use crate::sqlite::views::search;
 use crate::stored::BLOCK;
 use crate::view::{self, Cursor, LedgerQuery, LedgerRow, Page, ScheduleQuery, ScheduleView, Total};
@@ -26,7 +27,8 @@ fn select(rest: &str) -> String {
 fn read_view(row: &Row<'_>) -> rusqlite::Result<ScheduleView> {
     let (workflow_name, workflow_is_paused) =
         (row.get(decode::SCHEDULE_COLUMNS)?, row.get(decode::SCHEDULE_COLUMNS + 1)?);
-    Ok(ScheduleView { schedule: decode::schedule(row)?, workflow_name, workflow_is_paused })
+    let (schedule, overrides) = (decode::schedule(row)?, Vec::new());
+    Ok(ScheduleView { schedule, workflow_name, workflow_is_paused, overrides })
 }
 
 pub(crate) fn schedule(
@@ -34,7 +36,13 @@ pub(crate) fn schedule(
     id: ScheduleId,
 ) -> Result<Option<ScheduleView>, Failure> {
     let sql = select("WHERE s.id = ?1");
-    Ok(connection.prepare_cached(&sql)?.query_row([id.0], read_view).optional()?)
+    let found = connection.prepare_cached(&sql)?.query_row([id.0], read_view).optional()?;
+    let Some(view) = found else { return Ok(None) };
+    let overrides = match view.schedule.progress.has_overrides {
+        true => overrides(connection, id)?,
+        false => Vec::new(),
+    };
+    Ok(Some(ScheduleView { overrides, ..view }))
 }
 
 pub(crate) fn by_id(

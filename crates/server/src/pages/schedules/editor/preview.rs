@@ -1,17 +1,17 @@
 //! The preview of the form: the rule in words and its next times, or the errors.
 
 use calendar::{Timing, Zone};
-use jiff::Timestamp;
+use engine::schedule::Ahead;
 use language::schedule::{Declared, Plan, read_written};
 use maud::{Markup, html};
 
+use super::super::coming::fate;
 use super::super::one::Looked;
 use super::form_state::said;
 use crate::http::problem::{Problem, Wrong};
-use crate::http::schedules::coming::{Row, rows};
-use crate::http::schedules::edit::{Difference, would_change};
+use crate::http::schedules::coming::if_created;
+use crate::http::schedules::edit::{Difference, Edited, would_change};
 use crate::http::schedules::object::remarks;
-use crate::pages::badge::badge;
 use crate::pages::forms;
 use crate::pages::page_context::PageContext;
 use crate::pages::when;
@@ -30,7 +30,7 @@ pub(super) enum Told {
     /// The form has errors.
     Wrong(Vec<Wrong>),
     /// What the rule means, and what would change.
-    Meant { plan: Box<Plan>, change: Option<Difference> },
+    Meant { plan: Box<Plan>, rows: Vec<Ahead>, change: Option<Difference> },
 }
 
 /// The preview of a new schedule.
@@ -40,7 +40,7 @@ pub(super) fn of_new(context: &PageContext, text: &str) -> Told {
         Ok(Err(mistakes)) => return Told::Wrong(mistakes.into_iter().map(Wrong::from).collect()),
         Err(wrong) => return Told::Wrong(wrong),
     };
-    meant(context, &declared, context.now)
+    new(context, &declared)
 }
 
 /// The preview of a change to a schedule.
@@ -49,15 +49,12 @@ pub(super) fn of_change(context: &PageContext, looked: &Looked, text: &str) -> T
         Ok(values) => values,
         Err(wrong) => return Told::Wrong(wrong),
     };
-    let (declared, change) =
-        match would_change(&context.app, &looked.view, &values, &looked.overrides) {
-            Ok(changed) => changed,
-            Err(problem) => return Told::Wrong(wrongs(&problem)),
-        };
-    let anchor = looked.schedule().anchor_after_edit(&declared, context.now);
-    match meant(context, &declared, anchor) {
-        Told::Meant { plan, .. } => Told::Meant { plan, change: Some(change) },
-        told => told,
+    match would_change(&context.app, &looked.view, &values) {
+        Ok(Edited { after, plan, difference }) => {
+            let rows = after.outlook(&plan, context.now).coming(COUNT);
+            Told::Meant { plan: Box::new(plan), rows, change: Some(difference) }
+        }
+        Err(problem) => Told::Wrong(wrongs(&problem)),
     }
 }
 
@@ -70,12 +67,16 @@ fn wrongs(problem: &Problem) -> Vec<Wrong> {
 
 /// The preview of what a schedule declares now.
 pub(super) fn of_declared(context: &PageContext, looked: &Looked) -> Told {
-    meant(context, &looked.schedule().declared, looked.schedule().progress.anchor)
+    let Some(plan) = looked.plan.clone() else {
+        return new(context, &looked.schedule().declared);
+    };
+    let rows = looked.view.outlook(&plan, context.now).coming(COUNT);
+    Told::Meant { plan: Box::new(plan), rows, change: None }
 }
 
-/// The preview of a declaration. `anchor` is where intervals begin.
-fn meant(context: &PageContext, declared: &Declared, anchor: Timestamp) -> Told {
-    let rules = context.app.rules();
+/// The preview of a declaration, as if the schedule were created now.
+fn new(context: &PageContext, declared: &Declared) -> Told {
+    let (rules, now) = (context.app.rules(), context.now);
     let is_named = !declared.name.trim().is_empty();
     let has_rule = serde_json::to_value(&declared.timing).is_ok_and(|timing| {
         const OPTIONS: [&str; 7] =
@@ -85,7 +86,7 @@ fn meant(context: &PageContext, declared: &Declared, anchor: Timestamp) -> Told 
     if !has_rule {
         return Told::Nothing;
     }
-    if let Err(mistakes) = declared.check(&rules, anchor) {
+    if let Err(mistakes) = declared.check(&rules, now) {
         // People try out a rule before they type a name, so a missing name is not reported.
         let told = mistakes.into_iter().filter(|mistake| is_named || mistake.path != "name");
         let wrong: Vec<Wrong> = told.map(Wrong::from).collect();
@@ -93,8 +94,11 @@ fn meant(context: &PageContext, declared: &Declared, anchor: Timestamp) -> Told 
             return Told::Wrong(wrong);
         }
     }
-    match declared.plan(&rules, anchor, &declared.name) {
-        Ok(plan) => Told::Meant { plan: Box::new(plan), change: None },
+    match declared.plan(&rules, now, &declared.name) {
+        Ok(plan) => {
+            let rows = if_created(Box::new(declared.clone()), &plan, now, now, COUNT);
+            Told::Meant { plan: Box::new(plan), rows, change: None }
+        }
         Err(mistakes) => Told::Wrong(mistakes.into_iter().map(Wrong::from).collect()),
     }
 }
@@ -109,7 +113,7 @@ impl Told {
                     @match self {
                         Told::Nothing => p.muted { "Say when it is due, and the next times appear here." },
                         Told::Wrong(wrong) => (wrong_list(wrong)),
-                        Told::Meant { plan, change } => {
+                        Told::Meant { plan, change, .. } => {
                             p.words { (plan.timing.words()) }
                             @for warning in remarks(plan, context.now) {
                                 p.said.is-warn { (warning.message) "." }
@@ -118,7 +122,7 @@ impl Told {
                         },
                     }
                 }
-                @if let Told::Meant { plan, .. } = self { (times(context, &plan.timing)) }
+                @if let Told::Meant { plan, rows, .. } = self { (times(context, &plan.timing, rows)) }
             }
         }
     }
@@ -137,8 +141,7 @@ fn wrong_list(wrong: &[Wrong]) -> Markup {
     }
 }
 
-fn times(context: &PageContext, timing: &Timing) -> Markup {
-    let rows = rows(timing, context.now, COUNT);
+fn times(context: &PageContext, timing: &Timing, rows: &[Ahead]) -> Markup {
     html! {
         @if rows.is_empty() {
             p.pad.muted { "No time comes of it." }
@@ -154,12 +157,7 @@ fn times(context: &PageContext, timing: &Timing) -> Markup {
     }
 }
 
-fn line(context: &PageContext, zone: &Zone, row: &Row) -> Markup {
-    let class = match row.fate {
-        "kept" => "is-ok",
-        "moved" => "is-run",
-        _ => "is-idle",
-    };
+fn line(context: &PageContext, zone: &Zone, row: &Ahead) -> Markup {
     html! {
         tr {
             td {
@@ -167,11 +165,7 @@ fn line(context: &PageContext, zone: &Zone, row: &Row) -> Markup {
                 div.small.muted { (when::age(context, row.effective.unwrap_or(row.nominal))) }
             }
             td {
-                (badge(row.fate, class))
-                @if let Some(at) = row.effective.filter(|at| *at != row.nominal) {
-                    " to " (when::in_zone(context, zone, at))
-                }
-                @if let Some(reason) = &row.reason { div.small.muted { (reason) } }
+                (fate(context, zone, row))
             }
         }
     }

@@ -1,0 +1,154 @@
+//! What is said to come is what happens.
+
+use engine::ScheduleId;
+use engine::ledger::Outcome;
+use engine::schedule::{AheadFate, OverrideAction, Status};
+use engine::turn::{Command, Verb};
+use jiff::Timestamp;
+use serde_json::value::RawValue;
+
+use crate::world::{World, at, failure, success};
+
+const MONDAY: &str = "2026-03-02T08:00:00Z";
+/// Mondays to Fridays, and one holiday.
+const CALENDAR: &str =
+    r#"{"id": "office", "timezone": "UTC", "holidays": [{"date": "2026-03-05", "name": "Feast"}]}"#;
+
+/// A line for each occurrence: nominal time, when it starts, and what becomes of it.
+type Lines = Vec<(Timestamp, Option<Timestamp>, &'static str)>;
+
+fn promised(world: &World, id: ScheduleId, until: Timestamp) -> Lines {
+    let rows = world.outlook(id, |outlook| outlook.coming(500));
+    let rows = rows.iter().filter(|row| row.effective.unwrap_or(row.nominal) <= until);
+    let mut lines: Lines = rows.map(|row| (row.nominal, row.effective, row.fate.name())).collect();
+    lines.sort_unstable();
+    lines
+}
+
+fn happened(world: &World, id: ScheduleId) -> Lines {
+    let rows = world.memory.ledger.values().filter(|entry| entry.schedule == id);
+    let mut lines: Lines = rows
+        .map(|entry| match entry.outcome {
+            Outcome::Started => (entry.nominal, Some(entry.effective), "kept"),
+            Outcome::Moved => (entry.nominal, Some(entry.effective), "moved"),
+            outcome => (entry.nominal, None, outcome.name()),
+        })
+        .collect();
+    lines.sort_unstable();
+    lines
+}
+
+fn over(world: &mut World, id: ScheduleId, nominal: &str, action: OverrideAction) {
+    let (nominal, by) = (at(nominal), "anna".to_owned());
+    world.command(Command::Override { id, nominal, action: Some(action), by }).unwrap();
+}
+
+fn world(fields: &str) -> (World, ScheduleId) {
+    let mut world = World::new(MONDAY);
+    world.rules = world.rules.with(&[serde_json::from_str(CALENDAR).unwrap()]);
+    let workflow = world.workflow("w", None);
+    let id = world.schedule(workflow, &format!(r#"{{"name": "s", {fields}}}"#));
+    (world, id)
+}
+
+#[test]
+fn what_is_promised_happens() {
+    let payload = || OverrideAction::Payload(RawValue::NULL.to_owned());
+    let day = |day: u32, hour: u32| format!("2026-03-{day:02}T{hour:02}:00:00Z");
+    let moved = |day: u32, hour: u32| {
+        OverrideAction::Move(at(&format!("2026-03-{day:02}T{hour:02}:00:00Z")))
+    };
+    let daily = r#""cron": "0 9 * * *""#;
+    let cases: Vec<(String, Vec<(String, OverrideAction)>)> = vec![
+        (daily.to_owned(), vec![]),
+        (format!(r#"{daily}, "total_repeats": 3"#), vec![]),
+        (format!(r#"{daily}, "total_repeats": 3"#), vec![(day(3, 9), OverrideAction::Skip)]),
+        (daily.to_owned(), vec![(day(2, 9), OverrideAction::Skip), (day(4, 9), payload())]),
+        (daily.to_owned(), vec![(day(3, 9), moved(3, 15)), (day(6, 9), moved(2, 12))]),
+        (format!(r#"{daily}, "total_repeats": 2"#), vec![(day(2, 9), moved(5, 15))]),
+        (daily.to_owned(), vec![(day(3, 9), moved(4, 9)), (day(8, 9), moved(7, 9))]),
+        (format!(r#"{daily}, "calendar": "office""#), vec![]),
+        (format!(r#"{daily}, "calendar": "office", "roll": "next""#), vec![]),
+        (format!(r#"{daily}, "calendar": "office", "roll": "next", "total_repeats": 6"#), vec![]),
+        (format!(r#"{daily}, "calendar": "office", "roll": "previous""#), vec![]),
+        (
+            format!(r#"{daily}, "calendar": "office", "roll": "next""#),
+            vec![(day(7, 9), OverrideAction::Skip), (day(10, 9), moved(10, 11))],
+        ),
+        (format!(r#"{daily}, "spread": "30m""#), vec![(day(3, 9), OverrideAction::Skip)]),
+        (r#""interval": "7h", "end": "2026-03-06T00:00:00Z""#.to_owned(), vec![]),
+        (r#""at": "2026-03-07T09:00:00Z", "calendar": "office""#.to_owned(), vec![]),
+        (r#""at": "2026-03-01T09:00:00Z""#.to_owned(), vec![]),
+    ];
+    let until = "2026-03-11T23:59:00Z";
+    for (fields, overrides) in cases {
+        let (mut world, id) = world(&fields);
+        for (nominal, action) in overrides.clone() {
+            over(&mut world, id, &nominal, action);
+        }
+        // An occurrence in the past is decided as soon as the schedule exists.
+        let promised = promised(&world, id, at(until));
+        let next = world.next(id);
+        world.advance_to(until);
+        assert_eq!(promised, happened(&world, id), "{fields} {overrides:?}");
+        assert!(!promised.is_empty(), "{fields}");
+        assert_eq!(next, promised.iter().filter_map(|line| line.1).min(), "{fields}");
+    }
+}
+
+#[test]
+fn while_something_is_paused_nothing_starts() {
+    let (mut world, id) = world(r#""cron": "0 9 * * *""#);
+    world.control(id, Verb::Pause).unwrap();
+    let rows = world.outlook(id, |outlook| outlook.coming(3));
+    assert_eq!(rows.len(), 3);
+    assert!(rows.iter().all(|row| row.effective.is_none() && row.fate == AheadFate::Skipped));
+    assert_eq!(rows[0].reason.as_deref(), Some("the schedule is paused"));
+    assert_eq!(world.next(id), None);
+    world.control(id, Verb::Resume { catch_up: false }).unwrap();
+    let workflow = world.get(id).workflow;
+    world.command(Command::PauseWorkflow { id: workflow, paused: true, reason: None }).unwrap();
+    let rows = world.outlook(id, |outlook| outlook.coming(3));
+    assert_eq!(rows[2].reason.as_deref(), Some("the workflow is paused"));
+    assert_eq!(world.next(id), None);
+}
+
+#[test]
+fn a_retry_comes_before_the_next_occurrence() {
+    let (world, id) = world(r#""interval": "1h", "max_retries": 2, "retry": {"delay": "5m"}"#);
+    let mut failures = 1;
+    let mut world = world.working(move |_| {
+        failures -= 1;
+        (jiff::SignedDuration::ZERO, if failures < 0 { success() } else { failure("no luck") })
+    });
+    world.advance_to("2026-03-02T09:01:00Z");
+    let rows = world.outlook(id, |outlook| outlook.coming(2));
+    let times: Vec<_> = rows.iter().map(|row| (row.fate, row.effective.unwrap())).collect();
+    let retry = (AheadFate::Retried, at("2026-03-02T09:05:00Z"));
+    assert_eq!(times, [retry, (AheadFate::Kept, at("2026-03-02T10:00:00Z"))]);
+    assert_eq!(rows[0].reason.as_deref(), Some("retry 1 of occurrence 0"));
+    assert_eq!(world.next(id), Some(retry.1));
+    world.advance_to("2026-03-02T09:06:00Z");
+    assert_eq!(world.next(id), Some(at("2026-03-02T10:00:00Z")));
+}
+
+#[test]
+fn an_interval_from_completion_is_known_when_its_run_has_ended() {
+    let (world, id) = world(r#""interval": "1h", "from": "completion""#);
+    let mut world = world.working(|_| (jiff::SignedDuration::from_mins(10), success()));
+    assert_eq!(world.outlook(id, |outlook| outlook.coming(5)).len(), 1);
+    world.advance_to("2026-03-02T09:05:00Z");
+    assert_eq!(world.outlook(id, |outlook| outlook.coming(5)), []);
+    world.advance_to("2026-03-02T09:15:00Z");
+    assert_eq!(world.next(id), Some(at("2026-03-02T10:10:00Z")));
+}
+
+#[test]
+fn a_repeat_limit_ends_what_is_listed_for_later_too() {
+    let (mut world, id) = world(r#""cron": "0 9 * * *", "total_repeats": 5"#);
+    let from = at("2026-03-05T00:00:00Z");
+    let later = |world: &World| world.outlook(id, |outlook| outlook.coming_after(from, 10)).len();
+    assert_eq!(later(&world), 2);
+    world.advance_to("2026-03-09T00:00:00Z");
+    assert_eq!((later(&world), world.get(id).status), (0, Status::Done));
+}
