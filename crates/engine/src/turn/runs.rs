@@ -307,9 +307,18 @@ impl<B: TransactionReader> Turn<'_, B> {
     /// waiting, they go first: `fill_slots` begins them, and then this one. A handler's run does not
     /// wait for those, only for its workflow's turn.
     pub(super) fn begin_or_wait(&mut self, key: RunKey) -> Result<(), B::Error> {
-        let has_older = self.capacity.rescan && !self.is_of_handler(key);
-        let is_later = has_older && self.capacity.free_slots > 0;
-        if self.is_pending(key) && !is_later && !self.try_begin(key)? {
+        if !self.is_pending(key) {
+            return Ok(());
+        }
+        if !self.is_of_handler(key) && self.capacity.free_slots > 0 {
+            // Others may wait for the workflow's limit that this turn does not know of yet.
+            let workflow = self.run(key)?.workflow;
+            self.capacity.rescan |= self.workflow(workflow)?.concurrency.is_some();
+            if self.capacity.rescan {
+                return Ok(());
+            }
+        }
+        if !self.try_begin(key)? {
             self.note_waiting(key);
         }
         Ok(())

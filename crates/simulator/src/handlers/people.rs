@@ -1,6 +1,6 @@
 //! Random commands about topics and handlers.
 
-use engine::run::Resolution;
+use engine::run::{Resolution, RunStatus};
 use engine::topics::Message;
 use engine::turn::{Command, NewRun};
 use engine::{TopicId, WorkflowId};
@@ -90,9 +90,14 @@ fn pause(random: &mut Random, model: &Model) -> Option<Command> {
     Some(Command::PauseWorkflow { id: WorkflowId(id), paused: !paused, reason: None })
 }
 
-/// Resumes the first paused workflow with handlers.
+/// Resumes the first paused workflow whose pending runs wait for that, or else the first with
+/// handlers.
 pub(crate) fn resume(model: &Model) -> Option<Command> {
-    let (id, _) = workflows(model).into_iter().find(|(_, paused)| *paused)?;
+    let held = model.runs.values().find(|run| {
+        run.status == RunStatus::Pending && run.handler.is_none() && model.is_held(run)
+    });
+    let paused = || workflows(model).into_iter().find(|(_, paused)| *paused);
+    let id = held.map(|run| run.workflow).or_else(|| paused().map(|(id, _)| id))?;
     Some(Command::PauseWorkflow { id: WorkflowId(id), paused: false, reason: None })
 }
 

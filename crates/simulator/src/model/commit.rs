@@ -237,14 +237,19 @@ impl Model {
         Ok(())
     }
 
-    /// Checks that a run which begins leaves no older one of its workflow behind, and that a pause
-    /// holds it if it should.
+    /// Checks that a run which takes the last place of its workflow leaves no older one behind, and
+    /// that a pause holds a run if it should.
     fn check_overtaken(&self, moved: &[Moved]) -> Checked {
         let begun = moved.iter().filter(|moved| moved.has_begun && moved.row.handler.is_none());
         for run in begun.map(|moved| &moved.row) {
             if self.is_held(run) {
                 let message = format!("run {} begins, and its workflow is paused", run.key);
                 return broken("places", message);
+            }
+            let limit = self.workflows.get(&run.workflow).and_then(|row| row.concurrency);
+            let begun = self.begun.get(&run.workflow).copied().unwrap_or(0);
+            if limit.is_none_or(|limit| begun < limit) {
+                continue;
             }
             let mut older = self.runs.range(..run.key).map(|(_, other)| other);
             let older = older.find(|other| {
@@ -260,7 +265,7 @@ impl Model {
     }
 
     /// Whether a pending run waits for its workflow to be resumed.
-    pub(super) fn is_held(&self, run: &RunRow) -> bool {
+    pub(crate) fn is_held(&self, run: &RunRow) -> bool {
         TriggeredBy::HELD_BY_PAUSE.contains(&run.triggered_by)
             && self.workflows.get(&run.workflow).is_some_and(|row| row.paused)
     }
