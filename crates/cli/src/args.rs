@@ -176,6 +176,8 @@ pub(crate) enum Measure {
     Events,
     /// Time from opening a store to the first attempt
     Restart,
+    /// Lateness beside runs that start each other without end
+    Feed,
     /// Time to list, filter and search
     Lists,
     /// The cost of a node that has nothing to do

@@ -22,11 +22,24 @@ pub(crate) struct Handout {
     claimed: Vec<(RunId, u32)>,
 }
 
-/// Claims attempts from queues. If the caller goes away meanwhile, nothing stays claimed.
+/// How many queued parts one claim sets aside because they cannot be decided.
+const SET_ASIDE: usize = 16;
+
+/// Claims attempts from queues. If the caller goes away meanwhile, nothing stays claimed. A part
+/// that cannot be decided is set aside, so that it does not hold up its queue.
 pub(crate) async fn claim(hub: &Arc<Hub>, command: Command) -> Result<Handout, Failure> {
     let owned = hub.clone();
     let claiming = async move {
-        let effects = owned.carry_out(command, None, None).await?.effects;
+        let mut set_aside = 0;
+        let effects = loop {
+            match owned.carry_out(command.clone(), None, None).await {
+                Err(Failure::Undecidable { what: Some(what), why }) if set_aside < SET_ASIDE => {
+                    owned.set_aside(what, &why).await?;
+                    set_aside += 1;
+                }
+                claimed => break claimed?.effects,
+            }
+        };
         let claimed = effects.iter().filter_map(|effect| match effect {
             Effect::Claimed { perform, .. } => Some((perform.run_id.clone(), perform.token)),
             Effect::Perform(_) | Effect::Cancel { .. } => None,

@@ -2,6 +2,7 @@
 //! and SQLite.
 
 mod events;
+mod feed;
 mod fires;
 mod limits;
 mod lists;
@@ -142,7 +143,27 @@ impl Bench {
         }
         self.workers()?;
         self.events()?;
-        self.restart()
+        self.restart()?;
+        self.feed()
+    }
+
+    /// Measures the lateness beside a feed without end. It comes last, because the feed fills the
+    /// store.
+    fn feed(&mut self) -> Result<(), Failure> {
+        if !self.sizes.wants(Measure::Feed) {
+            return Ok(());
+        }
+        let node = self.runtime.block_on(Node::start(&self.place))?;
+        let measuring = feed::lateness(&node, self.due, self.sizes.kept_up);
+        let feed::Lateness { before, beside, used } = self.runtime.block_on(measuring)?;
+        self.due += used;
+        self.runtime.block_on(node.stop())?;
+        let pairs = quantiles("feed", "", &before).zip(quantiles("feed", "beside", &beside));
+        self.figures.extend(pairs.map(|((_, before), (place, figure))| {
+            let figure = figure.beside(Some(("ms before it", before.value)));
+            if place == Quantile::Most { figure.at_most(250.0) } else { figure }
+        }));
+        Ok(())
     }
 
     /// Measures four workers over HTTP, on a node of its own.

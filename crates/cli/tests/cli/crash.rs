@@ -104,7 +104,11 @@ fn check_everything_ran_once(db: &Path, size: &Size, lines: &str) {
     assert_eq!(schedules.len() as u64, size.schedules);
     let mut runs = stored.runs();
     for (schedule, workflow) in schedules {
-        let ledger = stored.ledger(schedule);
+        let mut ledger = stored.ledger(schedule);
+        // On a busy machine a further occurrence is due before the last run has succeeded.
+        let beyond = ledger.split_off(ledger.len().min(size.repeats as usize));
+        let is_skipped = |(_, outcome): &(u64, Outcome)| *outcome == Outcome::Skipped;
+        assert!(beyond.iter().all(is_skipped), "schedule {schedule}: {beyond:?}");
         let numbers: Vec<u64> = ledger.iter().map(|(n, _)| *n).collect();
         assert_eq!(numbers, (0..size.repeats).collect::<Vec<u64>>(), "schedule {schedule}");
         for (n, outcome) in ledger {

@@ -5,7 +5,7 @@ use language::definition::{Action, WorkerAction};
 
 use super::command::{Answer, Asked, Refused};
 use super::runs::Decided;
-use super::{Effect, Perform, TransactionReader, Turn};
+use super::{Effect, Perform, TransactionReader, Turn, Wakeup};
 use crate::ids::{RunId, RunKey};
 use crate::run::{self, ActivityStatus, AttemptEnd, Claimant, Input, Part, RunHistory as _};
 
@@ -104,6 +104,9 @@ impl<B: TransactionReader> Turn<'_, B> {
     ) -> Asked<B::Error> {
         let (mut count, mut bytes) = (0, 0);
         for (key, part) in self.reader.queued(queues, limit)? {
+            if self.passes_over(Wakeup::Run(key)) {
+                continue;
+            }
             let (worker, claimant) = (worker.to_owned(), Box::new(claimant.clone()));
             let input = Input::Claim { part, worker, claimant, lease_until };
             // The run refuses the claim of a part that is no longer queued.

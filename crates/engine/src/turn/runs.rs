@@ -54,6 +54,9 @@ impl<B: TransactionReader> Turn<'_, B> {
             self.output.writes.nodes_gone.push(node);
         }
         for key in owned {
+            if self.passes_over(Wakeup::Run(key)) {
+                continue;
+            }
             self.load_run(key)?;
             // Some attempts may have ended or been taken over earlier in this turn.
             let active = self.run(key)?.position.active.iter();

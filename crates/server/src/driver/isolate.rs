@@ -5,6 +5,7 @@ use engine::turn::Wakeup;
 use store::Failure;
 
 use super::{CLAIMED, Driver, Taken};
+use crate::hub::Hub;
 
 impl Driver {
     /// If a turn failed because of one stored row, sets that row aside. If the store cannot say
@@ -15,7 +16,7 @@ impl Driver {
     ) -> Result<Taken, Failure> {
         match ended {
             Err(Failure::Undecidable { what: Some(what), why }) => {
-                self.set_aside(what, &why).await?;
+                self.hub.set_aside(what, &why).await?;
                 Ok(Taken::default())
             }
             Err(Failure::Undecidable { what: None, why }) if self.single == 0 => {
@@ -28,13 +29,16 @@ impl Driver {
             ended => ended,
         }
     }
+}
 
-    /// Sets a row aside: the driver passes over it from now on. Logs an error and counts it.
-    pub(super) async fn set_aside(&mut self, what: Wakeup, why: &str) -> Result<(), Failure> {
-        self.store.set_aside(what, why, self.clock.now()).await?;
+impl Hub {
+    /// Sets a row aside: the driver and claims of workers pass over it from now on. Logs an error
+    /// and counts it.
+    pub(crate) async fn set_aside(&self, what: Wakeup, why: &str) -> Result<(), Failure> {
+        self.store().set_aside(what, why, self.now()).await?;
         let (kind, id) = (store::kind_of(what), number(what));
         tracing::error!(kind, id, why, "set aside, everything else goes on: run `punctual doctor`");
-        self.hub.metrics.set_aside();
+        self.metrics.set_aside();
         Ok(())
     }
 }

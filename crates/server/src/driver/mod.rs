@@ -100,7 +100,7 @@ impl Driver {
         tracing::info!(node = %joined.node, earlier_lives = joined.gone, "joined");
         hub.set_node(joined.node, capacity);
         let start = careful::Start::new(joined.early_deaths, clock.machine_now());
-        let mut driver = Driver {
+        let driver = Driver {
             awake_since: awake_since(&*store, joined.node, clock.now()).await?,
             last_seen: clock.machine_now(),
             store,
@@ -128,7 +128,7 @@ impl Driver {
             start,
         };
         if let Some(culprit) = joined.culprit {
-            driver.set_aside(culprit, careful::WHY).await?;
+            driver.hub.set_aside(culprit, careful::WHY).await?;
         }
         Ok(driver)
     }

@@ -25,6 +25,7 @@ mod messages;
 mod moving;
 mod nodes;
 mod overrides;
+mod panics;
 mod plans;
 mod pooler;
 mod postgres;
@@ -220,6 +221,11 @@ macro_rules! suite {
             set_aside: a_schedule_that_is_broken_is_deleted,
             set_aside: a_run_that_cannot_be_read_is_cancelled,
             set_aside: a_family_of_which_one_cannot_be_read_is_ended,
+            panics: a_run_that_panics_when_it_is_due_is_one_of_a_thousand,
+            panics: a_run_that_panics_when_it_begins_holds_up_no_other,
+            panics: a_report_that_panics_is_told_apart,
+            panics: a_claim_passes_over_a_part_that_panics,
+            panics: a_takeover_that_panics_leaves_the_others_to_the_next_node,
             keeping: everything_is_there_after_reopening,
             keeping: a_copy_opens_and_equals,
             keeping: what_holds_together_has_no_findings,

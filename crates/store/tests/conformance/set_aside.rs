@@ -8,7 +8,7 @@ use crate::world::{World, begun, minute};
 
 /// Takes turns as a driver does: whatever cannot be decided is set aside before the next turn. If
 /// it is not known what that is, turns decide one thing each.
-async fn drive(world: &World, at: i64) -> Vec<Turned> {
+pub(crate) async fn drive(world: &World, at: i64) -> Vec<Turned> {
     let (mut turns, mut limit) = (Vec::new(), 1_000);
     for _ in 0..50 {
         let request = TurnRequest {
@@ -40,17 +40,17 @@ async fn drive(world: &World, at: i64) -> Vec<Turned> {
     panic!("there is always more to do");
 }
 
-fn began(turns: &[Turned]) -> Vec<String> {
+pub(crate) fn began(turns: &[Turned]) -> Vec<String> {
     turns.iter().flat_map(begun).collect()
 }
 
-async fn aside(world: &World) -> Vec<(&'static str, String)> {
+pub(crate) async fn aside(world: &World) -> Vec<(&'static str, String)> {
     let all = world.store().all_set_aside().await.unwrap();
     all.iter().map(|aside| (aside.kind(), aside.id.clone())).collect()
 }
 
 /// Damages the store, and joins again, so that nothing is cached from before the damage.
-async fn damage(world: &mut World, at: i64, sql: &str) {
+pub(crate) async fn damage(world: &mut World, at: i64, sql: &str) {
     world.place().execute(sql.to_owned()).await;
     world.join(at).await;
 }

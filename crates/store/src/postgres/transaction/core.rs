@@ -351,7 +351,7 @@ fn carry_out(
             look: false,
         });
     }
-    let (command, deleted) = without_broken(tx, &request.command)?;
+    let (command, deleted) = without_broken(tx, shared, &request.command)?;
     let mut reader = PgTransactionReader::new(tx, shared, needs, 0).passing_over_nothing();
     expect(&mut reader, &command)?;
     // Runs that a command creates begin in the driver's next turn, which knows the node's capacity.
@@ -359,7 +359,12 @@ fn carry_out(
     let turn = Turn::new(&mut reader, &rules, moment, request.node, capacity);
     let setup = shared.setup.get();
     let mut turn = turn.traced(request.traced).telling(&setup);
-    let answer = turn.command(command)?.map_err(Failure::Refused)?;
+    let set_aside = shared.passed_over();
+    if let Command::ClaimAttempts { .. } = command {
+        turn = turn.without(&set_aside);
+    }
+    let answer = guarded(|| turn.command(command)?.map_err(Failure::Refused));
+    let answer = answer.map_err(|failure| failure.about(turn.deciding()))?;
     let answer = counting(answer, deleted);
     let turned = turn.finish();
     check_reader(&mut reader, &turned.writes)?;

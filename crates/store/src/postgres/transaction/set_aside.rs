@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use engine::run::RunState;
 use engine::turn::{Command, Wakeup};
-use engine::{RunId, ScheduleId};
+use engine::{RunId, RunKey, ScheduleId};
 use jiff::Timestamp;
 use tokio_postgres::Row;
 
 use crate::failure::Failure;
+use crate::postgres::Shared;
 use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::maintenance::check::look;
 use crate::postgres::rows::columns::{of_handler, of_run, of_schedule};
@@ -143,6 +144,7 @@ const BARE_RUN: &str =
 /// the command for the engine, and how many schedules were deleted already.
 pub(crate) fn without_broken(
     tx: &mut TxConnection,
+    shared: &Shared,
     command: &Command,
 ) -> Result<(Command, u64), Failure> {
     match command {
@@ -157,7 +159,7 @@ pub(crate) fn without_broken(
             Ok((Command::DeleteSchedules(left), broken.len() as u64))
         }
         Command::CancelRun { id, .. } => {
-            make_readable(tx, id)?;
+            make_readable(tx, shared, id)?;
             Ok((command.clone(), 0))
         }
         _ => Ok((command.clone(), 0)),
@@ -179,9 +181,9 @@ fn broken(tx: &mut TxConnection, ids: &[ScheduleId]) -> Result<BTreeSet<i64>, Fa
     Ok(broken)
 }
 
-/// Turns an open run that cannot be read into one that has not begun: cancelling it then ends it,
-/// and the runs that wait for it go on.
-fn make_readable(tx: &mut TxConnection, id: &RunId) -> Result<(), Failure> {
+/// Turns an open run that cannot be read, or that is set aside, into one that has not begun:
+/// cancelling it then ends it, and the runs that wait for it go on.
+fn make_readable(tx: &mut TxConnection, shared: &Shared, id: &RunId) -> Result<(), Failure> {
     let (schedule, n, retry, uuid) = match id {
         RunId::Occurrence { schedule, n, retry } => {
             (Some(schedule.0), Some(n.cast_signed()), Some(retry.cast_signed()), None)
@@ -190,8 +192,12 @@ fn make_readable(tx: &mut TxConnection, id: &RunId) -> Result<(), Failure> {
     };
     let which = vec![param(schedule), param(n), param(retry), param(uuid)];
     let found = tx.one(OPEN, which)?;
-    let Some(row) = found.first().filter(|row| decode::run(row).is_err()) else { return Ok(()) };
+    let Some(row) = found.first() else { return Ok(()) };
     let key: i64 = get(row, 0)?;
+    let is_set_aside = shared.passed_over().contains(&Wakeup::Run(RunKey(key)));
+    if !is_set_aside && decode::run(row).is_ok() {
+        return Ok(());
+    }
     let mut queries: Vec<Query> =
         BEFORE_ITS_BEGIN.iter().map(|sql| Query::new(sql, vec![param(key)])).collect();
     queries.push(Query::new(EMPTY_RUN, vec![param(key), param(json(&RunState::default())?)]));

@@ -205,7 +205,11 @@ impl Core {
         let setup = self.setup.get();
         let turn = Turn::new(&mut reader, &rules, moment, node, capacity);
         let mut turn = turn.traced(traced).telling(&setup);
-        let answer = turn.command(command)?.map_err(Failure::Refused)?;
+        if let Command::ClaimAttempts { .. } = command {
+            turn = turn.without(&self.set_aside);
+        }
+        let answer = guarded(|| turn.command(command)?.map_err(Failure::Refused));
+        let answer = answer.map_err(|failure| failure.about(turn.deciding()))?;
         let answer = counting(answer, deleted);
         let turned = turn.finish();
         drop(reader);

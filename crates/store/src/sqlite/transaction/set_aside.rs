@@ -131,15 +131,16 @@ impl Core {
         Ok(())
     }
 
-    /// Turns an open run that cannot be read into one that has not begun: cancelling it then ends
-    /// it, and the runs that wait for it go on.
+    /// Turns an open run that cannot be read, or that is set aside, into one that has not begun:
+    /// cancelling it then ends it, and the runs that wait for it go on.
     fn make_readable(&mut self, id: &RunId) -> Result<(), Failure> {
         let Some(key) = run_key(&self.connection, id)? else { return Ok(()) };
         let what = Wakeup::Run(key);
         let sql = "SELECT status < 4 FROM runs WHERE key = ?1";
         let is_open: bool =
             self.connection.prepare_cached(sql)?.query_row([key.0], |row| row.get(0))?;
-        if !is_open || is_readable(&self.connection, what) {
+        let is_set_aside = self.set_aside.contains(&what);
+        if !is_open || !is_set_aside && is_readable(&self.connection, what) {
             return Ok(());
         }
         for sql in BEFORE_ITS_BEGIN {
