@@ -108,6 +108,17 @@ fn named(what: Option<Wakeup>) -> String {
 }
 
 impl Failure {
+    /// Why no node may join: a unique index that keeps an occurrence from running twice is missing
+    /// or not valid.
+    pub(crate) fn without_index(name: &str) -> Failure {
+        Failure::Unusable {
+            what: format!(
+                "the unique index {name} is missing or not valid: without it an occurrence may run twice"
+            ),
+            remedy: "punctual doctor --repair, which makes the index again".to_owned(),
+        }
+    }
+
     /// Adds `what` to a [`Failure::Undecidable`] that does not name its schedule, run or handler.
     pub(crate) fn about(self, what: Option<Wakeup>) -> Failure {
         match self {

@@ -8,10 +8,8 @@
 #![forbid(unsafe_code)]
 
 mod access;
-mod check_run;
-mod check_schedule;
-mod check_shared;
 mod failure;
+mod invariants;
 mod machine_clock;
 mod migrations;
 mod notify_setup;

@@ -3,7 +3,7 @@
 
 mod connections;
 mod import_sqlite;
-mod maintenance;
+pub(crate) mod maintenance;
 mod nodes;
 mod rows;
 mod transaction;

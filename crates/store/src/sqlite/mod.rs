@@ -1,7 +1,7 @@
 //! The embedded store: one SQLite file, one writer that commits in groups, and readers beside it.
 
 mod connections;
-mod maintenance;
+pub(crate) mod maintenance;
 mod nodes;
 mod rows;
 mod transaction;

@@ -4,21 +4,15 @@ use engine::run::{Item, Part, Run};
 use engine::{RunId, RunKey};
 use tokio_postgres::Row;
 
-use crate::check_run::{Beside, Breach, breaches, findings, lost_steps, steps_gone};
 use crate::failure::Failure;
+use crate::invariants::{BesideRun, RunBreach, lost_steps};
 use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
-use crate::postgres::maintenance::check::look;
-use crate::postgres::maintenance::check_wakeups::agree;
+use crate::postgres::maintenance::check::{AT_ONCE, page_through};
 use crate::postgres::rows::columns::of_run;
 use crate::postgres::rows::decode;
 use crate::postgres::rows::decode::{RUN_COLUMNS, get};
-use crate::postgres::transaction::core::Core;
 use crate::postgres::transaction::last_steps;
 use crate::stored::ms;
-use crate::view::Finding;
-
-/// How many runs are checked at a time.
-const AT_ONCE: usize = 500;
 
 /// Selects runs with the rows beside them, in one statement, which sees one instant.
 macro_rules! with_beside {
@@ -44,91 +38,77 @@ macro_rules! with_beside {
 
 const ALL: &str = with_beside!("r.key > $1 ORDER BY r.key LIMIT 500");
 /// Selects runs, each with the steps that have a record.
-macro_rules! with_steps {
-    ($table:literal) => {
-        concat!(
-            "SELECT ",
-            of_run!(),
-            ", (SELECT array_agg(step) FROM steps WHERE run = r.key AND item = 0), r.last_steps
-             FROM ",
-            $table,
-            " r WHERE r.key > $1 ORDER BY r.key LIMIT 500"
-        )
-    };
-}
-
-const STEPS_OF_OPEN: &str = with_steps!("open_runs");
-const STEPS_OF_ENDED: &str = with_steps!("ended_runs");
+const STEPS: &str = concat!(
+    "SELECT ",
+    of_run!(),
+    ", (SELECT array_agg(step) FROM steps WHERE run = r.key AND item = 0), r.last_steps
+     FROM runs r WHERE r.key > $1 ORDER BY r.key LIMIT 500"
+);
 const LOCK: &str = "SELECT key FROM open_runs WHERE key = ANY($1) ORDER BY key FOR UPDATE";
 /// Run after [`LOCK`], so that it sees what others committed while the lock was waited for.
 const AGAIN: &str = with_beside!("r.key = ANY($1) ORDER BY r.key");
 
-impl Core {
-    pub(crate) fn check_runs(&mut self, repair: bool) -> Result<Vec<Finding>, Failure> {
-        let (mut found, mut after) = (Vec::new(), i64::MIN);
-        loop {
-            let some = look(&mut self.tx, ALL, || vec![param(after)])?;
-            for row in &some {
-                after = get(row, 0)?;
-                // A run that cannot be read is reported by `check_rows`.
-                let Ok((run, breaches)) = broken(row) else { continue };
+pub(crate) fn check(tx: &mut TxConnection, repair: bool) -> Result<Vec<(i64, RunBreach)>, Failure> {
+    let mut found = Vec::new();
+    page_through(
+        tx,
+        ALL,
+        |_| 0,
+        |row| {
+            // A run that cannot be read is reported by `check_rows`.
+            if let Ok((run, breaches)) = broken(row) {
                 found.extend(breaches.into_iter().map(|breach| (run.key.0, breach)));
             }
-            if some.len() < AT_ONCE {
-                break;
-            }
+            Ok(())
+        },
+    )?;
+    if repair {
+        let mut keys: Vec<i64> = found.iter().map(|(key, _)| *key).collect();
+        keys.dedup();
+        for some in keys.chunks(AT_ONCE) {
+            mend(tx, some)?;
         }
-        if repair {
-            let mut keys: Vec<i64> = found.iter().map(|(key, _)| *key).collect();
-            keys.dedup();
-            for some in keys.chunks(AT_ONCE) {
-                mend(&mut self.tx, some)?;
-            }
-        }
-        Ok(findings(found.iter().map(|(key, breach)| (*key, breach)), repair))
     }
+    Ok(found)
+}
 
-    /// Finds steps that have ended by their run's position but have no record.
-    pub(crate) fn check_steps(&mut self) -> Result<Vec<Finding>, Failure> {
-        let mut found = Vec::new();
-        self.lost_steps(STEPS_OF_OPEN, &mut found)?;
-        self.lost_steps(STEPS_OF_ENDED, &mut found)?;
-        Ok(steps_gone(&found))
-    }
+/// The runs with steps that have ended by the run's position but have no record.
+pub(crate) fn without_steps(tx: &mut TxConnection) -> Result<Vec<(RunId, Vec<u32>)>, Failure> {
+    let mut found = Vec::new();
+    page_through(
+        tx,
+        STEPS,
+        |_| 0,
+        |row| {
+            // A run that cannot be read is reported by `check_rows`.
+            let Ok(run) = decode::run(row) else { return Ok(()) };
+            let recorded = numbers(row, RUN_COLUMNS)?.into_iter().map(i32::cast_unsigned);
+            let last: Option<&str> = get(row, RUN_COLUMNS + 1)?;
+            let last = last.map(last_steps::recorded).unwrap_or_default();
+            let lost = lost_steps(&run, &recorded.chain(last).collect::<Vec<u32>>());
+            if !lost.is_empty() {
+                found.push((run.id, lost));
+            }
+            Ok(())
+        },
+    )?;
+    Ok(found)
+}
 
-    fn lost_steps(
-        &mut self,
-        sql: &'static str,
-        found: &mut Vec<(RunId, Vec<u32>)>,
-    ) -> Result<(), Failure> {
-        let mut after = i64::MIN;
-        loop {
-            let some = look(&mut self.tx, sql, || vec![param(after)])?;
-            for row in &some {
-                after = get(row, 0)?;
-                // A run that cannot be read is reported by `check_rows`.
-                let Ok(run) = decode::run(row) else { continue };
-                let recorded = numbers(row, RUN_COLUMNS)?.into_iter().map(i32::cast_unsigned);
-                let last: Option<&str> = get(row, RUN_COLUMNS + 1)?;
-                let last = last.map(last_steps::recorded).unwrap_or_default();
-                let lost = lost_steps(&run, &recorded.chain(last).collect::<Vec<u32>>());
-                if !lost.is_empty() {
-                    found.push((run.id, lost));
-                }
-            }
-            if some.len() < AT_ONCE {
-                return Ok(());
-            }
-        }
+/// Whether the stored time is the engine's. Fractions of milliseconds may add up to a whole one.
+pub(crate) fn agree(due: Option<i64>, stored: Option<i64>) -> bool {
+    match (due, stored) {
+        (Some(due), Some(stored)) => due.abs_diff(stored) <= 1,
+        (due, stored) => due == stored,
     }
 }
 
-fn broken(row: &Row) -> Result<(Run, Vec<Breach>), Failure> {
+fn broken(row: &Row) -> Result<(Run, Vec<RunBreach>), Failure> {
     let run = decode::run(row)?;
     let owners: Option<Vec<i64>> = get(row, RUN_COLUMNS + 1)?;
     let named: Vec<i64> = run.position.owners().iter().map(|node| node.0).collect();
     let waits = numbers(row, RUN_COLUMNS + 6)?.into_iter().zip(numbers(row, RUN_COLUMNS + 7)?);
-    let beside = Beside {
+    let beside = BesideRun {
         wakes: agree(run.wake_at().map(ms), get(row, RUN_COLUMNS)?),
         owners_agree: owners.unwrap_or_default() == named,
         queue: queued(row)?,
@@ -136,7 +116,7 @@ fn broken(row: &Row) -> Result<(Run, Vec<Breach>), Failure> {
         waits: waits.map(part).collect::<Result<_, _>>()?,
         children: children(row)?,
     };
-    let breaches = breaches(&run, &beside);
+    let breaches = RunBreach::all(&run, &beside);
     Ok((run, breaches))
 }
 
@@ -179,48 +159,48 @@ fn mend(tx: &mut TxConnection, keys: &[i64]) -> Result<(), Failure> {
     })
 }
 
-fn mending(run: &Run, breach: &Breach) -> Option<Query> {
+fn mending(run: &Run, breach: &RunBreach) -> Option<Query> {
     let key = run.key.0;
     Some(match breach {
-        Breach::Wakeup => Query::new(
+        RunBreach::Wakeup => Query::new(
             "UPDATE open_runs SET wake_at = $2, stamp = 0 WHERE key = $1",
             vec![param(key), param(run.wake_at().map(ms))],
         ),
-        Breach::Owners => {
+        RunBreach::Owners => {
             let owners: Vec<i64> = run.position.owners().iter().map(|node| node.0).collect();
             let owners = (!owners.is_empty()).then_some(owners);
             let sql = "UPDATE open_runs SET owners = $2, stamp = 0 WHERE key = $1";
             Query::new(sql, vec![param(key), param(owners)])
         }
-        Breach::WithoutPlace => Query::new(
+        RunBreach::WithoutPlace => Query::new(
             "UPDATE open_runs SET lacks_place = true, stamp = 0 WHERE key = $1",
             vec![param(key)],
         ),
-        Breach::QueueOfNothing(part) => Query::new(
+        RunBreach::QueueOfNothing(part) => Query::new(
             "DELETE FROM queue WHERE run = $1 AND step = $2 AND item = $3",
             vec![param(key), param(part.step.cast_signed()), param(part.item.number())],
         ),
-        Breach::QueueMissing(part, queue) => {
+        RunBreach::QueueMissing(part, queue) => {
             let sql = "INSERT INTO queue (run, step, item, queue) VALUES ($1, $2, $3, $4)
                        ON CONFLICT (run, step, item) DO UPDATE SET queue = excluded.queue";
             let (step, queue) = (part.step.cast_signed(), queue.clone());
             Query::new(sql, vec![param(key), param(step), param(part.item.number()), param(queue)])
         }
-        Breach::ApprovalOfNothing(step) => Query::new(
+        RunBreach::ApprovalOfNothing(step) => Query::new(
             "DELETE FROM approvals WHERE run = $1 AND step = $2",
             vec![param(key), param(step.cast_signed())],
         ),
-        Breach::WaitOfNothing(part) => Query::new(
+        RunBreach::WaitOfNothing(part) => Query::new(
             "DELETE FROM waits WHERE run = $1 AND step = $2 AND item = $3",
             vec![param(key), param(part.step.cast_signed()), param(part.item.number())],
         ),
-        Breach::ChildOfOther(_, child, token) => Query::new(
+        RunBreach::ChildOfOther(_, child, token) => Query::new(
             "UPDATE open_runs SET parent_token = $2, stamp = 0 WHERE key = $1",
             vec![param(child.0), param(token.cast_signed())],
         ),
-        Breach::AtRest
-        | Breach::ApprovalMissing(_)
-        | Breach::WaitMissing(_)
-        | Breach::ChildGone(..) => return None,
+        RunBreach::AtRest
+        | RunBreach::ApprovalMissing(_)
+        | RunBreach::WaitMissing(_)
+        | RunBreach::ChildGone(..) => return None,
     })
 }

@@ -1,6 +1,7 @@
 //! Checks that schedules agree with their declarations and with the rows stored beside them.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use engine::RunKey;
 use engine::schedule::{Override, Schedule, Status};
@@ -8,20 +9,16 @@ use jiff::Timestamp;
 use language::Rules;
 use tokio_postgres::Row;
 
-use crate::check_schedule::{BesideSchedule, ScheduleBreach, breaches, findings};
 use crate::failure::Failure;
+use crate::invariants::{BesideSchedule, Breach as _, ScheduleBreach};
 use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
-use crate::postgres::maintenance::check::look;
+use crate::postgres::maintenance::check::{AT_ONCE, look, page_through};
+use crate::postgres::maintenance::check_runs::agree;
 use crate::postgres::rows::columns::of_schedule;
 use crate::postgres::rows::decode;
 use crate::postgres::rows::decode::{SCHEDULE_COLUMNS, damaged, get, narrow};
-use crate::postgres::transaction::core::Core;
 use crate::stored::{json, ms};
-use crate::view::Finding;
 use crate::words::words;
-
-/// How many schedules are checked at a time.
-const AT_ONCE: usize = 500;
 
 /// Selects schedules with the rows beside them, in one statement, which sees one instant.
 macro_rules! with_beside {
@@ -36,7 +33,7 @@ macro_rules! with_beside {
                (SELECT max(l.effective) FROM ledger l WHERE l.schedule = s.id),
                (SELECT array_agg(r.key) FROM open_runs r WHERE r.schedule = s.id),
                (SELECT array_agg(w.word) FROM words w WHERE w.schedule = s.id),
-               v.nominals, v.actions, v.bys
+               v.nominals, v.actions, v.bys, p.wake_at
              FROM progress p JOIN schedules s ON s.id = p.id
              LEFT JOIN LATERAL (SELECT array_agg(nominal) AS nominals, array_agg(action) AS actions,
                  array_agg(by) AS bys FROM overrides o WHERE o.schedule = s.id) v ON true
@@ -62,45 +59,43 @@ const WORDS: &str = "INSERT INTO words (word, schedule) SELECT DISTINCT w, $1::b
 
 /// What schedules are compared with.
 struct Against {
-    rules: std::sync::Arc<Rules>,
+    rules: Arc<Rules>,
     /// Next times were computed with another zone database, so they cannot be compared.
     other_zones: bool,
     now: Timestamp,
 }
 
-impl Core {
-    pub(crate) fn check_schedules(
-        &mut self,
-        now: Timestamp,
-        repair: bool,
-    ) -> Result<Vec<Finding>, Failure> {
-        let rules = self.shared.rules();
-        let known = look(&mut self.tx, ZONES, Vec::new)?;
-        let known: Option<String> = known.first().map(|row| get(row, 0)).transpose()?;
-        let other_zones = known.is_some_and(|known| known != rules.zones().version());
-        let against = Against { rules, other_zones, now };
-        let (mut found, mut after) = (Vec::new(), i64::MIN);
-        loop {
-            let some = look(&mut self.tx, ALL, || vec![param(after)])?;
-            for row in &some {
-                after = get(row, 0)?;
-                // A schedule that cannot be read is reported by `check_rows`.
-                let Ok((schedule, broken)) = broken(row, &against) else { continue };
+pub(crate) fn check(
+    tx: &mut TxConnection,
+    rules: Arc<Rules>,
+    now: Timestamp,
+    repair: bool,
+) -> Result<Vec<(i64, ScheduleBreach)>, Failure> {
+    let known = look(tx, ZONES, Vec::new)?;
+    let known: Option<String> = known.first().map(|row| get(row, 0)).transpose()?;
+    let other_zones = known.is_some_and(|known| known != rules.zones().version());
+    let against = Against { rules, other_zones, now };
+    let mut found = Vec::new();
+    page_through(
+        tx,
+        ALL,
+        |_| 0,
+        |row| {
+            // A schedule that cannot be read is reported by `check_rows`.
+            if let Ok((schedule, broken)) = broken(row, &against) {
                 found.extend(broken.into_iter().map(|breach| (schedule.id.0, breach)));
             }
-            if some.len() < AT_ONCE {
-                break;
-            }
+            Ok(())
+        },
+    )?;
+    if repair {
+        let mut ids: Vec<i64> = found.iter().map(|(id, _)| *id).collect();
+        ids.dedup();
+        for some in ids.chunks(AT_ONCE) {
+            mend(tx, some, &against)?;
         }
-        if repair {
-            let mut ids: Vec<i64> = found.iter().map(|(id, _)| *id).collect();
-            ids.dedup();
-            for some in ids.chunks(AT_ONCE) {
-                mend(&mut self.tx, some, &against)?;
-            }
-        }
-        Ok(findings(&found, repair))
     }
+    Ok(found)
 }
 
 /// The breaches of a schedule, and the schedule as it should be.
@@ -115,6 +110,7 @@ fn broken(row: &Row, against: &Against) -> Result<(Schedule, Vec<ScheduleBreach>
     let words: Option<Vec<String>> = get(row, column(5))?;
     let is_outdated: bool = get(row, column(0))?;
     let beside = BesideSchedule {
+        wakes: agree(schedule.wake_at().map(ms), get(row, column(9))?),
         is_outdated: against.other_zones || is_outdated,
         next_number: number(1)?.max(number(2)?),
         decided_to: get(row, column(3))?,
@@ -122,7 +118,7 @@ fn broken(row: &Row, against: &Against) -> Result<(Schedule, Vec<ScheduleBreach>
         overrides: overrides(row)?,
         words: words.unwrap_or_default().into_iter().collect(),
     };
-    let found = breaches(&mut schedule, &beside, &against.rules, against.now);
+    let found = ScheduleBreach::all(&mut schedule, &beside, &against.rules, against.now);
     Ok((schedule, found))
 }
 

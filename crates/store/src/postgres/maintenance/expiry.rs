@@ -6,8 +6,8 @@
 use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::Row;
 
-use crate::check_shared::{EXPIRED_AT, KEPT_FOR};
 use crate::failure::Failure;
+use crate::invariants::{EXPIRED_AT, KEPT_FOR};
 use crate::postgres::connections::query::many;
 use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::maintenance::topic_expiry::not_needed;

@@ -5,8 +5,6 @@ pub(crate) mod check_rows;
 pub(crate) mod check_runs;
 pub(crate) mod check_schedules;
 pub(crate) mod check_schema;
-pub(crate) mod check_topics;
-pub(crate) mod check_wakeups;
 pub(crate) mod expiry;
 pub(crate) mod migrate;
 pub(crate) mod topic_expiry;

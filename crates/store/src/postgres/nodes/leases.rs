@@ -9,7 +9,6 @@ use engine::{Moment, NodeId, RunKey};
 use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::Row;
 
-use crate::check_shared::without_index;
 use crate::failure::Failure;
 use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::nodes::clock::database_now;
@@ -72,7 +71,7 @@ impl Core {
         tx.transact(|tx| {
             let now = now(tx, shared, moment)?;
             if let Some(lost) = tx.one(LOST_INDEXES, vec![])?.first() {
-                return Err(without_index(get(lost, 0)?));
+                return Err(Failure::without_index(get(lost, 0)?));
             }
             let sql =
                 "INSERT INTO nodes (name, started_at, seen_at, lease_until, capacity, attempts)

@@ -211,7 +211,7 @@ fn make_readable(tx: &mut TxConnection, shared: &Shared, id: &RunId) -> Result<(
 impl Core {
     /// The findings for what is set aside. With `repair`, what can be read or no longer exists is
     /// taken back; later checks mend its wakeup, and nodes learn of it with their next renewal.
-    pub(crate) fn check_set_aside(&mut self, repair: bool) -> Result<Vec<Finding>, Failure> {
+    pub(crate) fn set_aside_findings(&mut self, repair: bool) -> Result<Vec<Finding>, Failure> {
         let found = look(&mut self.tx, LIST, Vec::new)?;
         let mut findings = Vec::new();
         for row in &found {

@@ -6,7 +6,8 @@ use std::path::Path;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::failure::Failure;
-use crate::sqlite::maintenance::check::{mend, unchecked};
+use crate::invariants::unchecked;
+use crate::sqlite::maintenance::check::mend;
 use crate::view::Finding;
 
 /// Messages of SQLite about an index whose entries do not match its table. `REINDEX` mends that.
@@ -23,7 +24,7 @@ pub(crate) fn integrity(connection: &Connection, repair: bool) -> Vec<Finding> {
     let mut repaired = false;
     let mut also = None;
     if repair && lines.iter().any(of_indexes) {
-        match mend(connection, &["REINDEX"]) {
+        match mend(connection, ["REINDEX"].into_iter()) {
             Ok(()) => repaired = integrity_lines(connection).is_ok_and(|left| left.is_empty()),
             Err(failure) => also = Some(format!("indexes cannot be made anew: {failure}")),
         }
@@ -83,7 +84,7 @@ pub(crate) fn schema(connection: &Connection, repair: bool) -> Vec<Finding> {
 
 fn missing_index(connection: &Connection, name: &str, sql: &str, repair: bool) -> (String, bool) {
     let message = format!("index {name} is missing");
-    match repair.then(|| mend(connection, &[sql])) {
+    match repair.then(|| mend(connection, [sql].into_iter())) {
         None => (message, false),
         Some(Ok(())) => (message, true),
         Some(Err(failure)) => (format!("{message}, and cannot be made: {failure}"), false),
@@ -93,7 +94,7 @@ fn missing_index(connection: &Connection, name: &str, sql: &str, repair: bool) -
 fn other_index(connection: &Connection, name: &str, sql: &str, repair: bool) -> (String, bool) {
     let message = format!("index {name} is of other columns than it should be");
     let drop = format!("DROP INDEX {name}");
-    match repair.then(|| mend(connection, &[drop.as_str(), sql])) {
+    match repair.then(|| mend(connection, [drop.as_str(), sql].into_iter())) {
         None => (message, false),
         Some(Ok(())) => (message, true),
         Some(Err(failure)) => (format!("{message}, and cannot be made anew: {failure}"), false),

@@ -2,58 +2,53 @@
 
 use std::collections::HashMap;
 
-use engine::RunKey;
 use engine::run::Part;
+use engine::{RunId, RunKey};
 use rusqlite::{Connection, Row, params};
 
-use crate::check_run::{Beside, Breach, breaches, findings, lost_steps, steps_gone};
 use crate::failure::Failure;
+use crate::invariants::{BesideRun, RunBreach, lost_steps};
 use crate::sqlite::rows::decode;
 use crate::sqlite::rows::decode::ms;
 use crate::sqlite::transaction::apply::WAKE_RUN;
 use crate::sqlite::transaction::apply_runs::owners;
-use crate::sqlite::transaction::core::Core;
-use crate::view::Finding;
 
 /// A breach of a run, with the wakeup and owners that it should have.
 struct Broken {
     key: i64,
-    breach: Breach,
+    breach: RunBreach,
     wake_at: Option<i64>,
     owners: Option<String>,
 }
 
-impl Core {
-    pub(crate) fn check_runs(&mut self, repair: bool) -> Result<Vec<Finding>, Failure> {
-        let found = all(&self.connection)?;
-        if repair && !found.is_empty() {
-            self.memory.forget();
-            for broken in &found {
-                mend(&self.connection, broken)?;
-            }
-        }
-        Ok(findings(found.iter().map(|broken| (broken.key, &broken.breach)), repair))
+pub(crate) fn check(
+    connection: &Connection,
+    repair: bool,
+) -> Result<Vec<(i64, RunBreach)>, Failure> {
+    let found = all(connection)?;
+    for broken in found.iter().filter(|_| repair) {
+        mend(connection, broken)?;
     }
+    Ok(found.into_iter().map(|broken| (broken.key, broken.breach)).collect())
+}
 
-    /// Finds steps that have ended by their run's position but have no record.
-    pub(crate) fn check_steps(&self) -> Result<Vec<Finding>, Failure> {
-        let sql = format!("SELECT {} FROM runs r", decode::RUN);
-        let mut statement = self.connection.prepare(&sql)?;
-        let mut rows = statement.query([])?;
-        let mut recorded =
-            self.connection.prepare("SELECT step FROM steps WHERE run = ?1 AND item = 0")?;
-        let mut found = Vec::new();
-        while let Some(row) = rows.next()? {
-            // A run that cannot be read is reported by `check_rows`.
-            let Ok(run) = decode::run(row) else { continue };
-            let steps = recorded.query_map([run.key.0], |row| row.get(0))?;
-            let lost = lost_steps(&run, &steps.collect::<Result<Vec<u32>, _>>()?);
-            if !lost.is_empty() {
-                found.push((run.id, lost));
-            }
+/// The runs with steps that have ended by the run's position but have no record.
+pub(crate) fn without_steps(connection: &Connection) -> Result<Vec<(RunId, Vec<u32>)>, Failure> {
+    let sql = format!("SELECT {} FROM runs r", decode::RUN);
+    let mut statement = connection.prepare(&sql)?;
+    let mut rows = statement.query([])?;
+    let mut recorded = connection.prepare("SELECT step FROM steps WHERE run = ?1 AND item = 0")?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        // A run that cannot be read is reported by `check_rows`.
+        let Ok(run) = decode::run(row) else { continue };
+        let steps = recorded.query_map([run.key.0], |row| row.get(0))?;
+        let lost = lost_steps(&run, &steps.collect::<Result<Vec<u32>, _>>()?);
+        if !lost.is_empty() {
+            found.push((run.id, lost));
         }
-        Ok(steps_gone(&found))
     }
+    Ok(found)
 }
 
 fn all(connection: &Connection) -> Result<Vec<Broken>, Failure> {
@@ -72,7 +67,7 @@ fn all(connection: &Connection) -> Result<Vec<Broken>, Failure> {
         let (key, wake_at, owners) = (run.key.0, run.wake_at().map(ms), owners(&run.position));
         // An early wakeup does no harm.
         let wakes = |at| wakeups.get(&key).is_some_and(|due| *due <= at);
-        let beside = Beside {
+        let beside = BesideRun {
             wakes: wake_at.is_none_or(wakes),
             owners_agree: owned_by == owners,
             queue: queued(connection, run.key)?,
@@ -81,7 +76,7 @@ fn all(connection: &Connection) -> Result<Vec<Broken>, Failure> {
             children: children(connection, run.key)?,
         };
         let broken = |breach| Broken { key, breach, wake_at, owners: owners.clone() };
-        found.extend(breaches(&run, &beside).into_iter().map(broken));
+        found.extend(RunBreach::all(&run, &beside).into_iter().map(broken));
     }
     Ok(found)
 }
@@ -126,23 +121,23 @@ fn children(connection: &Connection, run: RunKey) -> Result<Vec<(RunKey, Option<
 fn mend(connection: &Connection, broken: &Broken) -> Result<(), Failure> {
     let Broken { key, breach, wake_at, owners } = broken;
     match breach {
-        Breach::Wakeup => {
+        RunBreach::Wakeup => {
             let sql = "INSERT OR IGNORE INTO wakeups (due, kind, id) VALUES (?1, ?2, ?3)";
             connection.prepare_cached(sql)?.execute(params![wake_at, WAKE_RUN, key])?;
         }
-        Breach::Owners => {
+        RunBreach::Owners => {
             let sql = "UPDATE runs SET owners = ?2 WHERE key = ?1";
             connection.prepare_cached(sql)?.execute(params![key, owners])?;
         }
-        Breach::WithoutPlace => {
+        RunBreach::WithoutPlace => {
             let sql = "UPDATE runs SET lacks_place = 1 WHERE key = ?1";
             connection.prepare_cached(sql)?.execute([key])?;
         }
-        Breach::QueueOfNothing(part) => {
+        RunBreach::QueueOfNothing(part) => {
             let sql = "DELETE FROM queue WHERE run = ?1 AND step = ?2 AND item = ?3";
             connection.prepare_cached(sql)?.execute(params![key, part.step, part.item.number()])?;
         }
-        Breach::QueueMissing(part, queue) => {
+        RunBreach::QueueMissing(part, queue) => {
             let sql = "INSERT OR REPLACE INTO queue (run, step, item, queue)
                        VALUES (?1, ?2, ?3, ?4)";
             connection.prepare_cached(sql)?.execute(params![
@@ -152,22 +147,22 @@ fn mend(connection: &Connection, broken: &Broken) -> Result<(), Failure> {
                 queue
             ])?;
         }
-        Breach::ApprovalOfNothing(step) => {
+        RunBreach::ApprovalOfNothing(step) => {
             let sql = "DELETE FROM approvals WHERE run = ?1 AND step = ?2";
             connection.prepare_cached(sql)?.execute(params![key, step])?;
         }
-        Breach::WaitOfNothing(part) => {
+        RunBreach::WaitOfNothing(part) => {
             let sql = "DELETE FROM waits WHERE run = ?1 AND step = ?2 AND item = ?3";
             connection.prepare_cached(sql)?.execute(params![key, part.step, part.item.number()])?;
         }
-        Breach::ChildOfOther(_, child, token) => {
+        RunBreach::ChildOfOther(_, child, token) => {
             let sql = "UPDATE runs SET parent_token = ?2 WHERE key = ?1";
             connection.prepare_cached(sql)?.execute(params![child.0, token])?;
         }
-        Breach::AtRest
-        | Breach::ApprovalMissing(_)
-        | Breach::WaitMissing(_)
-        | Breach::ChildGone(..) => {}
+        RunBreach::AtRest
+        | RunBreach::ApprovalMissing(_)
+        | RunBreach::WaitMissing(_)
+        | RunBreach::ChildGone(..) => {}
     }
     Ok(())
 }

@@ -8,17 +8,12 @@ use jiff::Timestamp;
 use language::Rules;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use crate::check_run::{TOLD, more};
-use crate::check_schedule::{BesideSchedule, ScheduleBreach, breaches, findings};
 use crate::failure::Failure;
+use crate::invariants::{BesideSchedule, Breach as _, ScheduleBreach};
 use crate::sqlite::rows::decode;
 use crate::sqlite::rows::decode::ms;
 use crate::sqlite::transaction::apply::{WAKE_SCHEDULE, put_words, rewrite_schedule};
-use crate::sqlite::transaction::core::Core;
 use crate::sqlite::transaction::reader::overrides;
-use crate::view::Finding;
-
-const WITHOUT_WAKEUP: &str = "schedule-without-wakeup";
 
 /// All rows stored beside schedules, read at once.
 struct Around {
@@ -33,49 +28,36 @@ struct Around {
     wakeups: HashMap<i64, i64>,
 }
 
-impl Core {
-    pub(crate) fn check_schedules(
-        &mut self,
-        now: Timestamp,
-        repair: bool,
-    ) -> Result<Vec<Finding>, Failure> {
-        let rules = self.rules();
-        let connection = &self.connection;
-        let around = Around::read(connection, &rules)?;
-        let sql = format!(
-            "SELECT {} FROM schedules s JOIN progress p ON p.id = s.id ORDER BY s.id",
-            decode::SCHEDULE
-        );
-        let mut statement = connection.prepare(&sql)?;
-        let mut rows = statement.query([])?;
-        let (mut found, mut asleep, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
-        while let Some(row) = rows.next()? {
-            // A schedule that cannot be read is reported by `check_rows`.
-            let Ok(mut schedule) = decode::schedule(row) else { continue };
-            let id = schedule.id.0;
-            let sleeps = around.sleeps(&schedule);
-            let Ok(beside) = around.of(connection, &schedule) else { continue };
-            let broken = breaches(&mut schedule, &beside, &rules, now);
-            asleep.extend(sleeps.then_some(id));
-            if sleeps || broken.iter().any(ScheduleBreach::can_be_mended) {
-                wrong.push(schedule);
-            }
-            found.extend(broken.into_iter().map(|breach| (id, breach)));
+pub(crate) fn check(
+    connection: &Connection,
+    rules: &Rules,
+    now: Timestamp,
+    repair: bool,
+) -> Result<Vec<(i64, ScheduleBreach)>, Failure> {
+    let around = Around::read(connection, rules)?;
+    let sql = format!(
+        "SELECT {} FROM schedules s JOIN progress p ON p.id = s.id ORDER BY s.id",
+        decode::SCHEDULE
+    );
+    let mut statement = connection.prepare(&sql)?;
+    let mut rows = statement.query([])?;
+    let (mut found, mut wrong) = (Vec::new(), Vec::new());
+    while let Some(row) = rows.next()? {
+        // A schedule that cannot be read is reported by `check_rows`.
+        let Ok(mut schedule) = decode::schedule(row) else { continue };
+        let id = schedule.id.0;
+        let Ok(beside) = around.of(connection, &schedule) else { continue };
+        let broken = ScheduleBreach::all(&mut schedule, &beside, rules, now);
+        if broken.iter().any(ScheduleBreach::can_be_mended) {
+            wrong.push(schedule);
         }
-        drop(rows);
-        drop(statement);
-        if repair {
-            for schedule in &wrong {
-                mend(&self.connection, schedule)?;
-            }
-        }
-        let mut all = findings(&found, repair);
-        let finding = |message| Finding { code: WITHOUT_WAKEUP, message, repaired: repair };
-        let told = asleep.iter().take(TOLD);
-        let told = told.map(|id| format!("schedule {id} does not wake when it should"));
-        all.extend(told.chain(more(asleep.len(), WITHOUT_WAKEUP)).map(finding));
-        Ok(all)
+        found.extend(broken.into_iter().map(|breach| (id, breach)));
     }
+    drop(rows);
+    for schedule in wrong.iter().filter(|_| repair) {
+        mend(connection, schedule)?;
+    }
+    Ok(found)
 }
 
 impl Around {
@@ -120,6 +102,7 @@ impl Around {
         let runs = schedule.progress.active.iter().filter_map(Active::run);
         let open: BTreeSet<RunKey> = runs.filter(|run| self.open.contains(&run.0)).collect();
         Ok(BesideSchedule {
+            wakes: self.wakes(schedule),
             is_outdated: self.other_zones || self.outdated.contains(&id),
             next_number: self.numbers.get(&id).copied().unwrap_or(0),
             decided_to: self.decided.get(&id).copied(),
@@ -132,10 +115,10 @@ impl Around {
         })
     }
 
-    /// Whether the schedule does not wake when it should. An early wakeup does no harm.
-    fn sleeps(&self, schedule: &Schedule) -> bool {
+    /// Whether the schedule wakes when it should. An early wakeup does no harm.
+    fn wakes(&self, schedule: &Schedule) -> bool {
         let wakes = |at: i64| self.wakeups.get(&schedule.id.0).is_some_and(|due| *due <= at);
-        schedule.wake_at().is_some_and(|at| !wakes(ms(at)))
+        schedule.wake_at().is_none_or(|at| wakes(ms(at)))
     }
 }
 

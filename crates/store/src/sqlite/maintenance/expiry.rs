@@ -4,8 +4,8 @@ use jiff::{SignedDuration, Timestamp};
 use rusqlite::{OptionalExtension as _, Params, params};
 
 use crate::access::AUDIT_KEPT;
-use crate::check_shared::{EXPIRED_AT, KEPT_FOR};
 use crate::failure::Failure;
+use crate::invariants::{EXPIRED_AT, KEPT_FOR};
 use crate::request::Expired;
 use crate::sqlite::rows::decode::ms;
 use crate::sqlite::transaction::apply::remember_greatest;

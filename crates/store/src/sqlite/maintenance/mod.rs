@@ -5,7 +5,6 @@ pub(crate) mod check_file;
 pub(crate) mod check_rows;
 pub(crate) mod check_runs;
 pub(crate) mod check_schedules;
-pub(crate) mod check_topics;
 pub(crate) mod expiry;
 pub(crate) mod topic_expiry;
 pub(crate) mod upkeep;

@@ -8,7 +8,6 @@ use engine::{Moment, NodeId};
 use language::Rules;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use crate::check_shared::without_index;
 use crate::failure::Failure;
 use crate::notify_setup::SharedSetup;
 use crate::request::{CommandRequest, Commanded, Idempotency, Joined, TurnRequest, Turned};
@@ -277,7 +276,7 @@ impl Core {
                    AND sql LIKE 'CREATE UNIQUE INDEX %'";
         match self.connection.prepare_cached(sql)?.exists([INDEX])? {
             true => Ok(()),
-            false => Err(without_index(INDEX)),
+            false => Err(Failure::without_index(INDEX)),
         }
     }
 

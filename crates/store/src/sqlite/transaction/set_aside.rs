@@ -41,7 +41,7 @@ impl Core {
 impl Core {
     /// The findings for what is set aside. With `repair`, what can be read or no longer exists is
     /// taken back; later checks mend its wakeup.
-    pub(crate) fn check_set_aside(&mut self, repair: bool) -> Result<Vec<Finding>, Failure> {
+    pub(crate) fn set_aside_findings(&mut self, repair: bool) -> Result<Vec<Finding>, Failure> {
         let mut findings = Vec::new();
         for aside in list(&self.connection)? {
             let is_readable = is_readable(&self.connection, aside.what);

@@ -1,7 +1,6 @@
-//! Whether a schedule agrees with its declaration and with the rows stored beside it; the same
-//! check for every store.
+//! Whether a schedule agrees with its declaration and with the rows stored beside it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use engine::RunKey;
 use engine::schedule::{Active, Override, Schedule, Status};
@@ -9,9 +8,8 @@ use jiff::{SignedDuration, Timestamp};
 use language::Rules;
 use language::schedule::Plan;
 
-use crate::check_run::{TOLD, more};
+use super::findings::Breach;
 use crate::stored::ms;
-use crate::view::Finding;
 use crate::words::words;
 
 /// A mark is never later than now. A mark that is ahead by no more than this is tolerated: a clock
@@ -21,6 +19,8 @@ const AHEAD: SignedDuration = SignedDuration::from_hours(31 * 24);
 /// The rows stored beside a schedule.
 #[derive(Debug, Default)]
 pub(crate) struct BesideSchedule {
+    /// Whether the schedule wakes by the time its progress asks for.
+    pub(crate) wakes: bool,
     /// Its next time may come from a calendar or zone database that has changed since.
     pub(crate) is_outdated: bool,
     /// One more than the greatest occurrence number in its ledger or its runs.
@@ -43,6 +43,7 @@ impl BesideSchedule {
 /// A disagreement between a schedule, its declaration and the rows beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ScheduleBreach {
+    Wakeup,
     /// The schedule waits for a run that has ended or is gone: it would skip or queue for ever.
     WaitsForNothing(RunKey),
     /// The schedule would give occurrence numbers that are taken.
@@ -64,9 +65,10 @@ pub(crate) enum ScheduleBreach {
     Undecidable(String),
 }
 
-impl ScheduleBreach {
-    pub(crate) fn code(&self) -> &'static str {
+impl Breach for ScheduleBreach {
+    fn code(&self) -> &'static str {
         match self {
+            ScheduleBreach::Wakeup => "schedule-without-wakeup",
             ScheduleBreach::WaitsForNothing(_) => "schedule-waits-for-nothing",
             ScheduleBreach::NumberBehind => "schedule-number",
             ScheduleBreach::MarkBehind | ScheduleBreach::MarkAhead => "schedule-mark",
@@ -78,8 +80,9 @@ impl ScheduleBreach {
         }
     }
 
-    pub(crate) fn message(&self, id: i64) -> String {
+    fn message(&self, id: i64) -> String {
         match self {
+            ScheduleBreach::Wakeup => format!("schedule {id} does not wake when it should"),
             ScheduleBreach::WaitsForNothing(run) => {
                 format!("schedule {id} waits for run {}, which has ended or is gone", run.0)
             }
@@ -113,46 +116,51 @@ impl ScheduleBreach {
         }
     }
 
-    pub(crate) fn can_be_mended(&self) -> bool {
+    fn can_be_mended(&self) -> bool {
         !matches!(self, ScheduleBreach::Undecidable(_))
     }
 }
 
-/// Returns every breach, and mends the schedule in memory.
-pub(crate) fn breaches(
-    schedule: &mut Schedule,
-    beside: &BesideSchedule,
-    rules: &Rules,
-    now: Timestamp,
-) -> Vec<ScheduleBreach> {
-    let mut found = Vec::new();
-    let known: BTreeSet<String> = words(&schedule.declared.name).collect();
-    if known != beside.words {
-        found.push(ScheduleBreach::Words);
-    }
-    if schedule.progress.has_overrides == beside.overrides.is_empty() {
-        schedule.progress.has_overrides = !beside.overrides.is_empty();
-        found.push(ScheduleBreach::Overrides);
-    }
-    mend_active(schedule, beside, &mut found);
-    mend_numbers(schedule, beside, &mut found);
-    mend_mark_ahead(schedule, beside, now, &mut found);
-    // Only active schedules: resuming or reviving one moves its mark to that moment and computes
-    // its next time anyway.
-    if schedule.status == Status::Active {
-        let key = schedule.spread_key();
-        match schedule.declared.plan(rules, schedule.progress.anchor, &key) {
-            Ok(plan) => {
-                mend_mark_behind(schedule, beside, &plan, &mut found);
-                mend_next(schedule, beside, &plan, now, &mut found);
-            }
-            Err(mistakes) => {
-                let all: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
-                found.push(ScheduleBreach::Undecidable(all.join("; ")));
+impl ScheduleBreach {
+    /// Returns every breach, and mends the schedule in memory.
+    pub(crate) fn all(
+        schedule: &mut Schedule,
+        beside: &BesideSchedule,
+        rules: &Rules,
+        now: Timestamp,
+    ) -> Vec<ScheduleBreach> {
+        let mut found = Vec::new();
+        if !beside.wakes {
+            found.push(ScheduleBreach::Wakeup);
+        }
+        let known: BTreeSet<String> = words(&schedule.declared.name).collect();
+        if known != beside.words {
+            found.push(ScheduleBreach::Words);
+        }
+        if schedule.progress.has_overrides == beside.overrides.is_empty() {
+            schedule.progress.has_overrides = !beside.overrides.is_empty();
+            found.push(ScheduleBreach::Overrides);
+        }
+        mend_active(schedule, beside, &mut found);
+        mend_numbers(schedule, beside, &mut found);
+        mend_mark_ahead(schedule, beside, now, &mut found);
+        // Only active schedules: resuming or reviving one moves its mark to that moment and
+        // computes its next time anyway.
+        if schedule.status == Status::Active {
+            let key = schedule.spread_key();
+            match schedule.declared.plan(rules, schedule.progress.anchor, &key) {
+                Ok(plan) => {
+                    mend_mark_behind(schedule, beside, &plan, &mut found);
+                    mend_next(schedule, beside, &plan, now, &mut found);
+                }
+                Err(mistakes) => {
+                    let all: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+                    found.push(ScheduleBreach::Undecidable(all.join("; ")));
+                }
             }
         }
+        found
     }
-    found
 }
 
 /// Removes runs that have ended or are gone from those the schedule waits for.
@@ -264,24 +272,4 @@ fn mend_next(
             found.push(ScheduleBreach::OtherNextTime);
         }
     }
-}
-
-/// The findings for breaches, by kind.
-pub(crate) fn findings(found: &[(i64, ScheduleBreach)], repair: bool) -> Vec<Finding> {
-    let mut kinds: BTreeMap<&'static str, (usize, Vec<Finding>)> = BTreeMap::new();
-    for (id, breach) in found {
-        let (count, told) = kinds.entry(breach.code()).or_default();
-        *count += 1;
-        if *count <= TOLD {
-            let (code, repaired) = (breach.code(), repair && breach.can_be_mended());
-            told.push(Finding { code, message: breach.message(*id), repaired });
-        }
-    }
-    let mut findings = Vec::new();
-    for (code, (count, told)) in kinds {
-        let repaired = told.first().is_some_and(|finding| finding.repaired);
-        findings.extend(told);
-        findings.extend(more(count, code).map(|message| Finding { code, message, repaired }));
-    }
-    findings
 }

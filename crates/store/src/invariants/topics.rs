@@ -1,0 +1,147 @@
+//! Invariants of topics, events and handlers.
+
+use super::Invariant;
+use super::Lock::{Topics, Workflows, WorkflowsOfHandlers};
+use super::Mend::{Delete, Lock, Run, Set};
+
+/// How many events of topic `t` are in a state other than pending, counted one by one. SQLite uses
+/// its index of events that are not pending only for a condition that says so.
+macro_rules! events_in {
+    ($state:literal) => {
+        concat!(
+            "(SELECT count(*) FROM events AS e WHERE {event_topic} = t.id AND e.state > 0
+              AND {event_state} = ",
+            $state,
+            ")"
+        )
+    };
+}
+
+/// How many events of topic `t` are pending, counted one by one.
+macro_rules! events_pending {
+    () => {
+        "(SELECT count(*) FROM events AS e WHERE {event_topic} = t.id AND {event_state} = 0)"
+    };
+}
+
+pub(super) const TOPICS: [Invariant; 10] = [
+    Invariant {
+        code: "event-without-topic",
+        message: "event {text} is in no topic that is known",
+        told: "e.key, e.message_id",
+        from: "events AS e",
+        which: "NOT EXISTS (SELECT 1 FROM topics AS t WHERE t.id = e.topic)",
+        mend: &[],
+    },
+    Invariant {
+        code: "event-without-message",
+        message: "event {text} says nothing",
+        told: "e.key, e.message_id",
+        from: "events AS e",
+        which: "NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.event = e.key)",
+        mend: &[],
+    },
+    Invariant {
+        code: "message-of-nothing",
+        message: "a message is of event {id}, which is gone",
+        told: "m.event, ''",
+        from: "messages AS m",
+        which: "NOT EXISTS (SELECT 1 FROM events AS e WHERE e.key = m.event)",
+        mend: &[Delete],
+    },
+    Invariant {
+        code: "handler-without-wakeup",
+        message: "handler {text} does not wake when it should",
+        told: "h.id, h.name",
+        from: "{sleeping_handlers} AS h",
+        which: "true",
+        mend: &[Lock(WorkflowsOfHandlers), Run("{wake_handlers}")],
+    },
+    Invariant {
+        code: "reserved-by-nobody",
+        message: "event {text} is reserved, but no run works on it",
+        told: "e.key, e.message_id",
+        from: "{reserved_events} AS e",
+        // The run has ended or is gone, and no handler will resume it.
+        which: "NOT EXISTS (SELECT 1 FROM {open_runs} AS r WHERE r.key = e.run)
+                AND NOT EXISTS (SELECT 1 FROM handlers AS h WHERE h.resumes = e.run)",
+        // The event becomes pending again, and its consumers are woken.
+        mend: &[
+            Lock(WorkflowsOfHandlers),
+            Lock(Topics),
+            Run("UPDATE handlers SET wake_at = 0 WHERE kind = 1 AND id IN
+                   (SELECT s.handler FROM subscriptions AS s
+                    WHERE s.topic IN (SELECT e.topic {breaches}))"),
+            Run("{wake_handlers}"),
+            Run("UPDATE events SET state = 0, run = NULL WHERE key IN (SELECT e.key {breaches})"),
+        ],
+    },
+    Invariant {
+        code: "topic-counts",
+        message: "topic {text} counts its events wrongly",
+        told: "t.id, t.name",
+        from: "topics AS t",
+        which: concat!(
+            "(t.pending, t.reserved, t.consumed, t.skipped) IS DISTINCT FROM (",
+            events_pending!(),
+            ", ",
+            events_in!("1"),
+            ", ",
+            events_in!("2"),
+            ", ",
+            events_in!("3"),
+            ")"
+        ),
+        mend: &[
+            Lock(Topics),
+            Set(concat!(
+                "pending = ",
+                events_pending!(),
+                ", reserved = ",
+                events_in!("1"),
+                ", consumed = ",
+                events_in!("2"),
+                ", skipped = ",
+                events_in!("3")
+            )),
+        ],
+    },
+    Invariant {
+        code: "handler-of-nothing",
+        message: "handler {text} is said to run, but its run has ended or is gone",
+        told: "h.id, h.name",
+        from: "handlers AS h",
+        which: "h.run IS NOT NULL
+                AND NOT EXISTS (SELECT 1 FROM {open_runs} AS r WHERE r.key = h.run)",
+        mend: &[Lock(WorkflowsOfHandlers), Set("run = NULL")],
+    },
+    Invariant {
+        code: "resumed-run-gone",
+        message: "handler {text} is to go on with a run that is gone",
+        told: "h.id, h.name",
+        from: "handlers AS h",
+        which: "h.resumes IS NOT NULL
+                AND NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.key = h.resumes)",
+        // Not mended: the mutation was made, and starting over might make it twice.
+        mend: &[],
+    },
+    Invariant {
+        code: "handling-of-nothing",
+        message: "workflow {text} waits for a handler's run that has ended or is gone",
+        told: "w.id, w.name",
+        from: "workflows AS w",
+        which: "w.handling IS NOT NULL
+                AND NOT EXISTS (SELECT 1 FROM {open_runs} AS r WHERE r.key = w.handling)",
+        mend: &[Lock(Workflows), Set("handling = NULL")],
+    },
+    Invariant {
+        code: "paused-by-nothing",
+        message: "workflow {text} is paused for a run that has ended or is gone",
+        told: "w.id, w.name",
+        from: "workflows AS w",
+        which: "w.paused_by IS NOT NULL
+                AND NOT EXISTS (SELECT 1 FROM {open_runs} AS r WHERE r.key = w.paused_by)",
+        // The workflow stays paused until a person resumes it.
+        mend: &[Lock(Workflows), Set("paused_by = NULL")],
+    },
+];
