@@ -108,7 +108,10 @@ impl Core {
             // Before due wakeups: a run that ends at an instant is settled before an occurrence at
             // that instant is decided.
             for report in request.reports {
-                refused += usize::from(turn.report(report.run, report.token, report.end)?.is_err());
+                if let Err(stop) = turn.report(report.run, report.token, report.end) {
+                    stop.refusal()?;
+                    refused += 1;
+                }
             }
             // A calendar has changed and these schedules were not recomputed yet. Nothing may be
             // decided by an old calendar.
@@ -205,7 +208,7 @@ impl Core {
         let setup = self.setup.get();
         let turn = Turn::new(&mut reader, &rules, moment, node, capacity);
         let mut turn = turn.traced(traced).telling(&setup);
-        let answer = turn.command(command)?.map_err(Failure::Refused)?;
+        let answer = turn.command(command)?;
         let answer = counting(answer, deleted);
         let turned = turn.finish();
         drop(reader);
