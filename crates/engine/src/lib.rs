@@ -24,6 +24,7 @@ mod moment;
 pub mod notices;
 pub mod run;
 pub mod schedule;
+mod stop;
 pub mod topics;
 pub mod trace;
 pub mod turn;
@@ -32,3 +33,4 @@ pub use ids::{
     EventKey, HandlerId, IncidentKey, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId,
 };
 pub use moment::Moment;
+pub use stop::Stop;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use engine::Stop;
 use engine::turn::{Refused, Wakeup};
 
 /// Why a request was not carried out. Nothing of it was stored, except possibly after
@@ -125,6 +126,12 @@ impl Failure {
             Failure::Undecidable { what: None, why } => Failure::Undecidable { what, why },
             other => other,
         }
+    }
+}
+
+impl From<Stop<Refused, Failure>> for Failure {
+    fn from(stop: Stop<Refused, Failure>) -> Failure {
+        stop.refusal().map_or_else(|failure| failure, Failure::Refused)
     }
 }
 

@@ -72,14 +72,15 @@ impl<F: RunHistory> Decider<'_, F> {
                 return Ok(());
             }
         }
-        match self.condition_holds(step)? {
+        match self.condition_holds(step) {
             Ok(true) => self.enable(step),
             Ok(false) => {
                 let reason = self.why_skipped(step);
                 self.pass_over(step, StepState::Skipped, reason);
                 Ok(())
             }
-            Err(error) => {
+            Err(stop) => {
+                let error = stop.refusal()?;
                 self.enable(step)?;
                 match self.place_of_part(step, Item::Whole) {
                     Some(at) => self.failed(at, error, false, None),
@@ -199,11 +200,11 @@ impl<F: RunHistory> Decider<'_, F> {
             self.pass_over(step, StepState::Bypassed, "nothing has led to it".to_owned());
         }
         self.agenda.clear();
-        match self.outputs()? {
+        match self.outputs() {
             Ok(Some(output)) => self.run.output = Some(output),
             Ok(None) => {}
-            Err(error) => {
-                self.end_from_outside(Ending::Failed, error, false);
+            Err(stop) => {
+                self.end_from_outside(Ending::Failed, stop.refusal()?, false);
                 return self.nothing_goes_on();
             }
         }

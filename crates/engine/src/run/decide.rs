@@ -12,6 +12,7 @@ use super::state::{Activity, ActivityStatus, States};
 use super::stored_input::StoredInput;
 use super::{Ending, Refusal, Run, RunError, RunStatus, StepStatus};
 use crate::ids::NodeId;
+use crate::stop::{Stop, refuse};
 
 /// The node that performs attempts, and how many more it can start.
 pub struct NodeCapacity<'a> {
@@ -34,7 +35,7 @@ pub fn decide<F: RunHistory>(
     now: Timestamp,
     capacity: NodeCapacity<'_>,
     history: &mut F,
-) -> Result<Result<Decision, Refusal>, F::Error> {
+) -> Result<Decision, Stop<Refusal, F::Error>> {
     let graph = definition.graph();
     let decision = Decision::default();
     let agenda = BTreeSet::new();
@@ -42,13 +43,11 @@ pub fn decide<F: RunHistory>(
     let performed_since = run.position.performed_since();
     let mut decider =
         Decider { run, definition, graph, rules, now, stamp, capacity, history, decision, agenda };
-    if let Err(refusal) = decider.take(input)? {
-        return Ok(Err(refusal));
-    }
+    decider.take(input)?;
     decider.end_if_used_up();
     decider.advance()?;
     decider.count_performed(performed_since);
-    Ok(Ok(decider.decision))
+    Ok(decider.decision)
 }
 
 /// A decision in progress.
@@ -67,32 +66,31 @@ pub(super) struct Decider<'a, F: RunHistory> {
     pub(super) agenda: BTreeSet<u32>,
 }
 
-/// Done or refused, unless a read failed.
-pub(super) type Taken<E> = Result<Result<(), Refusal>, E>;
+pub(super) type Taken<E> = Result<(), Stop<Refusal, E>>;
 
 impl<F: RunHistory> Decider<'_, F> {
     fn take(&mut self, input: Input) -> Taken<F::Error> {
         match input {
-            Input::Begin => Ok(self.begin()),
+            Input::Begin => self.begin().map_err(Stop::Refused),
             Input::Reported { token, end } => self.reported(token, end),
-            Input::Wake => self.wake().map(Ok),
-            Input::Cancel { reason } => Ok(self.cancel(reason)),
+            Input::Wake => Ok(self.wake()?),
+            Input::Cancel { reason } => self.cancel(reason).map_err(Stop::Refused),
             Input::OwnerGone(node) => {
                 self.owner_gone(node);
-                Ok(Ok(()))
+                Ok(())
             }
             Input::Resolve { step, resolution, .. } => self.resolve(step, resolution),
             Input::Claim { part, worker, claimant, lease_until } => {
-                Ok(self.claim(part, worker, claimant, lease_until))
+                self.claim(part, worker, claimant, lease_until).map_err(Stop::Refused)
             }
             Input::Heartbeat { token, claimant, lease_until } => {
-                Ok(self.heartbeat(token, &claimant, lease_until))
+                self.heartbeat(token, &claimant, lease_until).map_err(Stop::Refused)
             }
-            Input::ReturnClaim { token } => Ok(self.return_claim(token)),
+            Input::ReturnClaim { token } => self.return_claim(token).map_err(Stop::Refused),
             Input::Decide { step, approves, by, roles, comment } => {
                 self.decided(step, approves, by, &roles, comment)
             }
-            Input::Arrived { part, event } => self.arrived(part, event),
+            Input::Arrived { part, event } => Ok(self.arrived(part, event)?),
             Input::ChildEnded { token, ending, output, error } => {
                 self.child_ended(token, ending, output, error)
             }
@@ -155,14 +153,14 @@ impl<F: RunHistory> Decider<'_, F> {
 
     fn reported(&mut self, token: u32, end: AttemptEnd) -> Taken<F::Error> {
         let Some(at) = self.place_of(token) else {
-            return Ok(Err(Refusal::OldToken { given: token }));
+            return refuse(Refusal::OldToken { given: token });
         };
         if matches!(self.run.position.active[at].doing, ActivityStatus::Child { .. }) {
-            return Ok(Err(Refusal::OldToken { given: token }));
+            return refuse(Refusal::OldToken { given: token });
         }
         if self.is_stopping() {
             self.ended_from_outside(at, end);
-            return Ok(Ok(()));
+            return Ok(());
         }
         let looks = self.run.position.active[at].item == Item::Reconciling;
         match end {
@@ -173,7 +171,7 @@ impl<F: RunHistory> Decider<'_, F> {
                 if looks {
                     self.not_reconciled(at, error, retryable);
                     self.say_what_is_unknown();
-                    return Ok(Ok(()));
+                    return Ok(());
                 }
                 self.failed(at, error, retryable, output)?;
             }
@@ -185,7 +183,7 @@ impl<F: RunHistory> Decider<'_, F> {
                 self.unknown_outcome(at, error);
             }
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
     /// The index of the attempt with this token among the active parts.
@@ -309,14 +307,11 @@ impl<F: RunHistory> Decider<'_, F> {
     }
 
     fn resolve(&mut self, step: Option<String>, resolution: Resolution) -> Taken<F::Error> {
-        let at = match self.unknown(step) {
-            Ok(at) => at,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
+        let at = self.unknown(step).map_err(Stop::Refused)?;
         let error = self.run.error.take();
         let step = self.run.position.active[at].step;
         self.stop_looking(step);
-        let Some(at) = self.place_of_unknown(step) else { return Ok(Ok(())) };
+        let Some(at) = self.place_of_unknown(step) else { return Ok(()) };
         match resolution {
             Resolution::Applied => {
                 self.succeeded(at, serde_json::value::RawValue::NULL.to_owned())?
@@ -337,7 +332,7 @@ impl<F: RunHistory> Decider<'_, F> {
             }
         }
         self.say_what_is_unknown();
-        Ok(Ok(()))
+        Ok(())
     }
 
     fn place_of_unknown(&self, step: u32) -> Option<usize> {

@@ -5,12 +5,13 @@ use language::expression;
 use serde_json::value::RawValue;
 
 use super::deadline_math::Moments;
-use super::decide::{Decider, Taken};
+use super::decide::Decider;
 use super::family::{HOPS, hops_of, too_many_hops};
 use super::input::{Awaiting, Part, Published, RunHistory};
 use super::item::Item;
 use super::start::raw;
 use super::state::ActivityStatus;
+use crate::stop::unless_refused;
 use crate::topics::Message;
 
 impl<F: RunHistory> Decider<'_, F> {
@@ -34,10 +35,10 @@ impl<F: RunHistory> Decider<'_, F> {
                 (None, payload) => payload.unwrap_or_else(|| RawValue::NULL.to_owned()),
             };
             Ok((message_id.unwrap_or(own), title, payload))
-        })?;
+        });
         let (message_id, title, payload) = match filled {
             Ok(filled) => filled,
-            Err(error) => return self.failed(at, error, false, None),
+            Err(stop) => return self.failed(at, stop.refusal()?, false, None),
         };
         if let Err(message) = limits::check_message(&message_id, title.as_deref(), payload.get()) {
             let error = self.error(part.step, "event", message);
@@ -90,36 +91,34 @@ impl<F: RunHistory> Decider<'_, F> {
     }
 
     /// Offers an event to a part. If the part waits for it, the part is completed.
-    pub(super) fn arrived(&mut self, part: Part, event: Box<RawValue>) -> Taken<F::Error> {
-        let Some(at) = self.place_of_part(part.step, part.item) else { return Ok(Ok(())) };
+    pub(super) fn arrived(&mut self, part: Part, event: Box<RawValue>) -> Result<(), F::Error> {
+        let Some(at) = self.place_of_part(part.step, part.item) else { return Ok(()) };
         let waits = matches!(self.run.position.active[at].doing, ActivityStatus::Awaiting { .. });
         if !waits || self.is_ending() {
-            return Ok(Ok(()));
+            return Ok(());
         }
         let definition = self.definition;
         let Some(Action::WaitFor(wait)) = super::start::action_of(definition, part) else {
-            return Ok(Ok(()));
+            return Ok(());
         };
         let holds = match &wait.condition {
-            None => Ok(true),
+            None => true,
+            // An event on which the condition fails is not the awaited one. It must not fail the
+            // step.
             Some(condition) => {
                 let item = self.item_of(part)?;
-                self.with_scope(part.step, item, |scope| {
+                let held = self.with_scope(part.step, item, |scope| {
                     let mut scope = scope.clone();
                     scope.event(event.get())?;
                     expression::holds(condition, &scope)
-                })?
+                });
+                unless_refused(held)?.unwrap_or(false)
             }
         };
-        match holds {
-            // An event on which the condition fails is not the awaited one. It must not fail the
-            // step.
-            Ok(false) | Err(_) => Ok(Ok(())),
-            Ok(true) => {
-                self.decision.took = true;
-                self.succeeded(at, event)?;
-                Ok(Ok(()))
-            }
+        if holds {
+            self.decision.took = true;
+            self.succeeded(at, event)?;
         }
+        Ok(())
     }
 }

@@ -11,6 +11,7 @@ use super::input::{Part, RunHistory};
 use super::item::Item;
 use super::state::{Activity, ActivityStatus};
 use super::{RunError, StepStatus};
+use crate::stop::{Stop, refuse, unless_refused};
 
 /// How many items are active at a time unless the definition says otherwise. All active parts are
 /// written with each decision, so the number must stay small.
@@ -20,9 +21,9 @@ impl<F: RunHistory> Decider<'_, F> {
     pub(super) fn start_items(&mut self, at: usize, each: &ForEach) -> Result<(), F::Error> {
         let step = self.run.position.active[at].step;
         self.run.position.active[at].attempt += 1;
-        let items = match self.items(step, each)? {
+        let items = match self.items(step, each) {
             Ok(items) => items,
-            Err(error) => return self.failed(at, error, false, None),
+            Err(stop) => return self.failed(at, stop.refusal()?, false, None),
         };
         self.watch_started_step(step);
         let count = u32::try_from(items.len()).unwrap_or(u32::MAX);
@@ -33,26 +34,18 @@ impl<F: RunHistory> Decider<'_, F> {
 
     /// The list of items. It is evaluated again each time; the values it is made from no longer
     /// change.
-    fn items(
-        &mut self,
-        step: u32,
-        each: &ForEach,
-    ) -> Result<Result<Vec<Value>, RunError>, F::Error> {
+    fn items(&mut self, step: u32, each: &ForEach) -> Result<Vec<Value>, Stop<RunError, F::Error>> {
         let found =
             self.with_scope(step, None, |scope| language::expression::value(&each.items, scope))?;
-        let error = |message: String| self.error(step, "items", message);
-        Ok(match found {
-            Err(error) => Err(error),
-            Ok(Value::Array(items)) if items.len() > limits::ITEMS => {
-                let count = items.len();
-                Err(error(format!(
-                    "the list has {count} items, at most {} are done",
-                    limits::ITEMS
-                )))
+        let message = match found {
+            Value::Array(items) if items.len() <= limits::ITEMS => return Ok(items),
+            Value::Array(items) => {
+                let (count, most) = (items.len(), limits::ITEMS);
+                format!("the list has {count} items, at most {most} are done")
             }
-            Ok(Value::Array(items)) => Ok(items),
-            Ok(_) => Err(error("items is not a list".to_owned())),
-        })
+            _ => "items is not a list".to_owned(),
+        };
+        refuse(self.error(step, "items", message))
     }
 
     /// The item that a part works on.
@@ -61,7 +54,7 @@ impl<F: RunHistory> Decider<'_, F> {
         let definition = self.definition;
         let step = definition.steps.get(part.step as usize);
         let Some(Action::ForEach(each)) = step.map(|step| &step.action) else { return Ok(None) };
-        let items = self.items(part.step, each)?.unwrap_or_default();
+        let items = unless_refused(self.items(part.step, each))?.unwrap_or_default();
         Ok(items.into_iter().nth(index as usize).map(|item| (item, index)))
     }
 

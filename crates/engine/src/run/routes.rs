@@ -28,10 +28,10 @@ impl<F: RunHistory> Decider<'_, F> {
                 }
             }
             Ok(taken)
-        })?;
+        });
         let mut taken = match taken {
             Ok(taken) => taken,
-            Err(error) => return self.failed(at, error, false, None),
+            Err(stop) => return self.failed(at, stop.refusal()?, false, None),
         };
         if taken.is_empty() {
             taken.extend(gateway.default_route.as_deref());

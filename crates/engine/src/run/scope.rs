@@ -13,18 +13,16 @@ use super::state::StepState;
 use super::stored_input::StoredInput;
 use super::{Run, RunError, StepRecord};
 use crate::ids::RunId;
+use crate::stop::Stop;
 
 impl<F: RunHistory> Decider<'_, F> {
     /// Whether a step's condition holds. A condition that cannot be evaluated is an error of the
     /// step.
-    pub(super) fn condition_holds(
-        &mut self,
-        step: u32,
-    ) -> Result<Result<bool, RunError>, F::Error> {
+    pub(super) fn condition_holds(&mut self, step: u32) -> Result<bool, Stop<RunError, F::Error>> {
         let definition = self.definition;
         let condition = definition.steps.get(step as usize).and_then(|s| s.condition.as_deref());
         match condition {
-            None => Ok(Ok(true)),
+            None => Ok(true),
             Some(condition) => {
                 self.with_scope(step, None, |scope| expression::holds(condition, scope))
             }
@@ -37,46 +35,39 @@ impl<F: RunHistory> Decider<'_, F> {
         step: u32,
         item: Option<(Value, u32)>,
         evaluate: impl FnOnce(&Scope) -> Result<T, ExpressionError>,
-    ) -> Result<Result<T, RunError>, F::Error> {
-        let steps = self.graph.references(step);
-        let scope = self.scope(steps)?;
-        let evaluated = scope.and_then(|mut scope| {
+    ) -> Result<T, Stop<RunError, F::Error>> {
+        let records = self.known_records(self.graph.references(step))?;
+        let evaluated = build(self.run, self.definition, &records).and_then(|mut scope| {
             if let Some((item, index)) = item {
                 scope.item(item, index as usize);
             }
             evaluate(&scope)
         });
-        Ok(evaluated.map_err(|error| self.error(step, "expression", error.to_string())))
+        evaluated.map_err(|error| Stop::Refused(self.error(step, "expression", error.to_string())))
     }
 
     /// The output of the run, if the definition declares one.
-    pub(super) fn outputs(&mut self) -> Result<Result<Option<Box<RawValue>>, RunError>, F::Error> {
+    pub(super) fn outputs(&mut self) -> Result<Option<Box<RawValue>>, Stop<RunError, F::Error>> {
         let definition = self.definition;
         if definition.outputs.is_empty() {
-            return Ok(Ok(None));
+            return Ok(None);
         }
-        let scope = self.scope(self.graph.output_references())?;
-        let filled = scope.and_then(|scope| {
+        let records = self.known_records(self.graph.output_references())?;
+        let filled = build(self.run, definition, &records).and_then(|scope| {
             let mut filled = serde_json::Map::new();
             for output in &definition.outputs {
                 filled.insert(output.name.clone(), expression::value(&output.source, &scope)?);
             }
             Ok(Some(raw(&Value::Object(filled))))
         });
-        let wrong = |error: ExpressionError| RunError {
-            code: "output".to_owned(),
-            message: format!("an output cannot be told: {error}"),
-            step: None,
-        };
-        Ok(filled.map_err(wrong))
+        filled.map_err(|error| {
+            let message = format!("an output cannot be told: {error}");
+            Stop::Refused(RunError { code: "output".to_owned(), message, step: None })
+        })
     }
 
-    fn scope(&mut self, steps: &[u32]) -> Result<Result<Scope, ExpressionError>, F::Error> {
-        let mut records = Vec::new();
-        for step in steps {
-            records.push((*step, self.known_record(*step)?));
-        }
-        Ok(build(self.run, self.definition, &records))
+    fn known_records(&mut self, steps: &[u32]) -> Result<Vec<(u32, Option<StepRecord>)>, F::Error> {
+        steps.iter().map(|step| Ok((*step, self.known_record(*step)?))).collect()
     }
 
     /// The record of a step, including one that this decision has added.

@@ -10,6 +10,7 @@ use super::input::{Awaiting, Part, Queueing, RunHistory};
 use super::item::Item;
 use super::state::{Activity, ActivityStatus, StepState};
 use super::{AttemptRecord, Ending, Refusal, RunError, StepRecord, StepStatus};
+use crate::stop::refuse;
 
 impl<F: RunHistory> Decider<'_, F> {
     /// Completes a part. An output that exceeds the size limit is cut.
@@ -248,7 +249,7 @@ impl<F: RunHistory> Decider<'_, F> {
     /// Completes a step whose child run was created and that does not wait for its end.
     pub(super) fn child_started(&mut self, token: u32, output: Box<RawValue>) -> Taken<F::Error> {
         let Some(at) = self.place_of(token) else {
-            return Ok(Err(Refusal::OldToken { given: token }));
+            return refuse(Refusal::OldToken { given: token });
         };
         if self.is_stopping() {
             let active = self.remove(at);
@@ -256,24 +257,24 @@ impl<F: RunHistory> Decider<'_, F> {
         } else {
             self.succeeded(at, output)?;
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
     /// Fails a step whose child run was refused. It is not retried, since that would not help.
     pub(super) fn child_refused(&mut self, token: u32, message: &str) -> Taken<F::Error> {
         let Some(at) = self.place_of(token) else {
-            return Ok(Err(Refusal::OldToken { given: token }));
+            return refuse(Refusal::OldToken { given: token });
         };
         if self.is_stopping() {
             let active = self.remove(at);
             self.stopped(&active, false, None);
-            return Ok(Ok(()));
+            return Ok(());
         }
         let step = self.run.position.active[at].step;
         let message = format!("the run could not be started: {message}");
         let error = self.error(step, "sub_process", message);
         self.failed(at, error, false, None)?;
-        Ok(Ok(()))
+        Ok(())
     }
 
     pub(super) fn child_ended(
@@ -284,14 +285,14 @@ impl<F: RunHistory> Decider<'_, F> {
         error: Option<RunError>,
     ) -> Taken<F::Error> {
         let Some(at) = self.place_of(token) else {
-            return Ok(Err(Refusal::OldToken { given: token }));
+            return refuse(Refusal::OldToken { given: token });
         };
         let step = self.run.position.active[at].step;
         let item = self.run.position.active[at].item;
         if self.is_stopping() {
             let active = self.remove(at);
             self.stopped(&active, ending == Ending::Succeeded, output);
-            return Ok(Ok(()));
+            return Ok(());
         }
         if ending == Ending::Succeeded {
             let output = output.unwrap_or_else(|| RawValue::NULL.to_owned());
@@ -304,7 +305,7 @@ impl<F: RunHistory> Decider<'_, F> {
                 None => output,
             };
             self.succeeded(at, output)?;
-            return Ok(Ok(()));
+            return Ok(());
         }
         let what = error.map_or_else(|| "it says nothing".to_owned(), |error| error.message);
         let ended = match ending {
@@ -316,7 +317,7 @@ impl<F: RunHistory> Decider<'_, F> {
         let message = format!("the run it started {ended}: {what}");
         let error = self.error(step, "sub_process", message);
         self.failed(at, error, ending != Ending::Cancelled, output)?;
-        Ok(Ok(()))
+        Ok(())
     }
 
     /// Takes a person's decision about an approval.
@@ -330,13 +331,13 @@ impl<F: RunHistory> Decider<'_, F> {
     ) -> Taken<F::Error> {
         let id = self.step(step).map(|step| step.id.clone()).unwrap_or_default();
         let wrong = Refusal::WrongStep { verb: "decide over", step: id };
-        let Some(at) = self.place_of_part(step, Item::Whole) else { return Ok(Err(wrong)) };
+        let Some(at) = self.place_of_part(step, Item::Whole) else { return refuse(wrong) };
         let ActivityStatus::Asked { assignees, .. } = &self.run.position.active[at].doing else {
-            return Ok(Err(wrong));
+            return refuse(wrong);
         };
         let is_asked = assignees.contains(&by) || roles.iter().any(|role| assignees.contains(role));
         if !assignees.is_empty() && !is_asked {
-            return Ok(Err(Refusal::NotTheirs { by, assignees: assignees.clone() }));
+            return refuse(Refusal::NotTheirs { by, assignees: assignees.clone() });
         }
         let decision = if approves { "approved" } else { "rejected" };
         let output = serde_json::json!({
@@ -350,7 +351,7 @@ impl<F: RunHistory> Decider<'_, F> {
             let error = self.error(step, "rejected", format!("rejected by {by}{said}"));
             self.failed(at, error, false, Some(output))?;
         }
-        Ok(Ok(()))
+        Ok(())
     }
 }
 

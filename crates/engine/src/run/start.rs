@@ -100,10 +100,10 @@ impl<F: RunHistory> Decider<'_, F> {
             let description = asked.description.as_deref().map(text).transpose()?;
             let assignees = asked.assignees.iter().map(|who| text(who));
             Ok((text(&asked.title)?, description, assignees.collect::<Result<Vec<_>, _>>()?))
-        })?;
+        });
         let (title, description, assignees) = match rendered {
             Ok(rendered) => rendered,
-            Err(error) => return self.failed(at, error, false, None),
+            Err(stop) => return self.failed(at, stop.refusal()?, false, None),
         };
         let active = &mut self.run.position.active[at];
         active.attempt += 1;
@@ -121,14 +121,13 @@ impl<F: RunHistory> Decider<'_, F> {
                 let value = serde_json::to_value(mapping).unwrap_or_default();
                 let item = self.item_of(part)?;
                 self.with_scope(part.step, item, |scope| {
-                    language::expression::value(&value, scope)
-                })?
-                .map(|value| raw(&value))
+                    Ok(raw(&language::expression::value(&value, scope)?))
+                })
             }
         };
         let payload = match payload {
             Ok(payload) => payload,
-            Err(error) => return self.failed(at, error, false, None),
+            Err(stop) => return self.failed(at, stop.refusal()?, false, None),
         };
         let (token, key, since) = (self.new_token(), self.history.new_run_key(), self.stamp);
         let waits = child.wait_for_completion;

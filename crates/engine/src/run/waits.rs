@@ -10,25 +10,22 @@ use super::item::Item;
 use super::start::raw;
 use super::state::{ActivityStatus, Claimant};
 use super::{Refusal, RunError};
+use crate::stop::Stop;
 
 impl<F: RunHistory> Decider<'_, F> {
     pub(super) fn start_timer(&mut self, at: usize, timer: &Timer) -> Result<(), F::Error> {
         let part = self.part(at);
         self.run.position.active[at].attempt += 1;
-        let until = match self.until(part, timer)? {
+        let until = match self.until(part, timer) {
             Ok(until) => until,
-            Err(error) => return self.failed(at, error, false, None),
+            Err(stop) => return self.failed(at, stop.refusal()?, false, None),
         };
         self.run.position.active[at].doing = ActivityStatus::Timer { since: self.stamp, until };
         self.watch_started_step(part.step);
         if until <= self.now { self.timer_done(at) } else { Ok(()) }
     }
 
-    fn until(
-        &mut self,
-        part: Part,
-        timer: &Timer,
-    ) -> Result<Result<Timestamp, RunError>, F::Error> {
+    fn until(&mut self, part: Part, timer: &Timer) -> Result<Timestamp, Stop<RunError, F::Error>> {
         let now = self.stamp;
         let moments = Moments { definition: self.definition, rules: self.rules, calendar: None };
         let item = self.item_of(part)?;
@@ -45,8 +42,7 @@ impl<F: RunHistory> Decider<'_, F> {
                 }
             })
         })?;
-        let wrong = |message: String| self.error(part.step, "timer", message);
-        Ok(found.and_then(|found| found.map_err(wrong)))
+        found.map_err(|message| Stop::Refused(self.error(part.step, "timer", message)))
     }
 
     fn timer_done(&mut self, at: usize) -> Result<(), F::Error> {

@@ -16,6 +16,7 @@ use super::{TransactionReader, Turn, WorkflowStatus};
 use crate::ids::{RunKey, WorkflowId};
 use crate::notices;
 use crate::run::{Alert, Input, NewChild, Run, TriggeredBy};
+use crate::stop::{Stop, refuse, unless_refused};
 
 /// What a derived run id is for. Ids that are derived from the same row for different purposes must
 /// differ, and must be the same when the decision is made again.
@@ -43,16 +44,18 @@ impl<B: TransactionReader> Turn<'_, B> {
             self.tell_starter(of, Input::ChildRefused { token, message });
             return Ok(());
         }
-        let (workflow, live) = match self.live_workflow(&child.workflow)? {
+        let (workflow, live) = match self.live_workflow(&child.workflow) {
             Ok(found) => found,
-            Err(message) => {
+            Err(stop) => {
+                let message = stop.refusal()?;
                 self.tell_starter(of, Input::ChildRefused { token, message });
                 return Ok(());
             }
         };
-        let parent = match self.join_family(of, Link::Step(child.waits.then_some(token)))? {
+        let parent = match self.join_family(of, Link::Step(child.waits.then_some(token))) {
             Ok(parent) => parent,
-            Err(message) => {
+            Err(stop) => {
+                let message = stop.refusal()?;
                 self.tell_starter(of, Input::ChildRefused { token, message });
                 return Ok(());
             }
@@ -84,20 +87,21 @@ impl<B: TransactionReader> Turn<'_, B> {
     pub(super) fn live_workflow(
         &mut self,
         name: &str,
-    ) -> Result<Result<(WorkflowId, u32), String>, B::Error> {
+    ) -> Result<(WorkflowId, u32), Stop<String, B::Error>> {
         // The transaction reader does not know workflows that this turn has created.
         let created = self.loaded.workflows.values().find(|workflow| workflow.name == name);
         let id = match created.map(|workflow| workflow.id) {
             Some(id) => Some(id),
             None => self.reader.workflow_named(name)?,
         };
-        let Some(id) = id else { return Ok(Err(format!("there is no workflow {name}"))) };
+        let Some(id) = id else { return refuse(format!("there is no workflow {name}")) };
         let Some(workflow) = self.load_workflow(id)? else {
-            return Ok(Err(format!("there is no workflow {name}")));
+            return refuse(format!("there is no workflow {name}"));
         };
         let is_published = workflow.status == WorkflowStatus::Published;
         let live = workflow.live.filter(|_| is_published);
-        Ok(live.map(|live| (id, live)).ok_or_else(|| format!("workflow {name} is not published")))
+        let Some(live) = live else { return refuse(format!("workflow {name} is not published")) };
+        Ok((id, live))
     }
 
     /// Carries out the actions of a deadline: notifies people and starts a workflow. The run's own
@@ -117,22 +121,20 @@ impl<B: TransactionReader> Turn<'_, B> {
                 }
                 let payload = notices::payload(channel, &about);
                 let new = self.alert_run(&run, alert, place, payload);
-                match self.start_for(&run, workflow, &new, TriggeredBy::Deadline)? {
+                match self.start_for(&run, workflow, &new, TriggeredBy::Deadline) {
                     Ok(key) => started.push(key),
-                    Err(why) => refused.push(format!("{}: {why}", channel.shown())),
+                    Err(stop) => refused.push(format!("{}: {}", channel.shown(), stop.refusal()?)),
                 }
             }
         }
         if let Some(name) = &action.start {
-            match self.live_workflow(name)? {
-                Ok(workflow) => {
-                    let new = self.alert_run(&run, alert, u64::MAX, about.clone());
-                    match self.start_for(&run, workflow, &new, TriggeredBy::Deadline)? {
-                        Ok(key) => started.push(key),
-                        Err(why) => refused.push(why),
-                    }
-                }
-                Err(why) => refused.push(why),
+            let begun = self.live_workflow(name).and_then(|workflow| {
+                let new = self.alert_run(&run, alert, u64::MAX, about.clone());
+                self.start_for(&run, workflow, &new, TriggeredBy::Deadline)
+            });
+            match begun {
+                Ok(key) => started.push(key),
+                Err(stop) => refused.push(stop.refusal()?),
             }
         }
         let refused = (!refused.is_empty()).then(|| refused.join("; "));
@@ -173,22 +175,19 @@ impl<B: TransactionReader> Turn<'_, B> {
         (workflow, live): (WorkflowId, u32),
         new: &NewRun,
         why: TriggeredBy,
-    ) -> Result<Result<RunKey, String>, B::Error> {
-        let parent = match self.join_family(run.key, Link::Hop)? {
-            Ok(parent) => parent,
-            Err(why) => return Ok(Err(why)),
-        };
+    ) -> Result<RunKey, Stop<String, B::Error>> {
+        let parent = self.join_family(run.key, Link::Hop)?;
         let origin = Origin { parent: Some(parent), ..Origin::of(why) };
-        Ok(Ok(self.create_run(new, workflow, live, origin)?))
+        Ok(self.create_run(new, workflow, live, origin)?)
     }
 
     /// The workflow that delivers notifications. The engine creates it when it is first needed.
     pub(super) fn notice_workflow(&mut self) -> Result<(WorkflowId, u32), B::Error> {
-        if let Ok(found) = self.live_workflow(notices::NAME)? {
+        if let Some(found) = unless_refused(self.live_workflow(notices::NAME))? {
             return Ok(found);
         }
         let definition: Arc<Definition> = Arc::new(notices::definition());
-        let _ = self.save_workflow(notices::SOURCE.to_owned(), &definition, true, None)?;
+        unless_refused(self.save_workflow(notices::SOURCE.to_owned(), &definition, true, None))?;
         let found = self.loaded.workflows.values().find(|workflow| workflow.name == notices::NAME);
         let found = found.map(|found| (found.id, found.live.unwrap_or(found.newest)));
         Ok(found.unwrap_or((WorkflowId(0), 0)))

@@ -3,11 +3,11 @@
 use jiff::Timestamp;
 use language::definition::{Action, WorkerAction};
 
-use super::command::{Answer, Asked, Refused};
-use super::runs::Decided;
+use super::command::{Answer, Asked, Refused, unknown_run};
 use super::{Effect, Perform, TransactionReader, Turn, Wakeup};
 use crate::ids::{RunId, RunKey};
 use crate::run::{self, ActivityStatus, AttemptEnd, Claimant, Input, Part, RunHistory as _};
+use crate::stop::{Stop, refuse, unless_refused};
 
 /// The payloads of one claim add up to at most this many bytes, not counting the last one, because
 /// the response holds all of them.
@@ -110,9 +110,8 @@ impl<B: TransactionReader> Turn<'_, B> {
             let (worker, claimant) = (worker.to_owned(), Box::new(claimant.clone()));
             let input = Input::Claim { part, worker, claimant, lease_until };
             // The run refuses the claim of a part that is no longer queued.
-            let Ok(Decided { claimed: Some(token), .. }) = self.decide_run(key, input)? else {
-                continue;
-            };
+            let decided = unless_refused(self.decide_run(key, input))?;
+            let Some(token) = decided.and_then(|decided| decided.claimed) else { continue };
             let lease_until = self.lease_of(key, token).unwrap_or(lease_until);
             if let Some(perform) = self.perform(key, part, token)? {
                 bytes += if limit > 1 { payload_bytes(&perform) } else { 0 };
@@ -124,7 +123,7 @@ impl<B: TransactionReader> Turn<'_, B> {
                 }
             }
         }
-        Ok(Ok(Answer::Count(count)))
+        Ok(Answer::Count(count))
     }
 
     /// Takes a worker's report of how an attempt has ended. It refuses the report unless this
@@ -137,9 +136,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         said_by: &Claimant,
         end: AttemptEnd,
     ) -> Asked<B::Error> {
-        let Some(key) = self.reader.run_key(id)? else {
-            return Ok(Err(super::command::unknown_run(id)));
-        };
+        let Some(key) = self.reader.run_key(id)? else { return refuse(unknown_run(id)) };
         self.load_run(key)?;
         let run = self.loaded.runs.get(key);
         let active = run.and_then(|run| run.position.with_token(token));
@@ -147,12 +144,10 @@ impl<B: TransactionReader> Turn<'_, B> {
             Some(ActivityStatus::Claimed { claimant, .. }) => claimant.admits(said_by, token),
             _ => Err(run::Refusal::OldToken { given: token }),
         };
-        if let Err(refusal) = admitted {
-            return Ok(Err(Refused::Run(refusal)));
-        }
+        admitted.map_err(|refusal| Stop::Refused(Refused::Run(refusal)))?;
         let end = self.phase_end(key, token, end)?;
-        let decided = self.decide_run(key, Input::Reported { token, end })?;
-        Ok(decided.map(|_| Answer::Run(id.to_string())).map_err(Refused::Run))
+        self.decide_run(key, Input::Reported { token, end })?;
+        Ok(Answer::Run(id.to_string()))
     }
 
     /// Extends a worker's lease. The answer says whether the worker should stop.
@@ -163,16 +158,11 @@ impl<B: TransactionReader> Turn<'_, B> {
         claimant: Claimant,
         lease_until: Timestamp,
     ) -> Asked<B::Error> {
-        let Some(key) = self.reader.run_key(id)? else {
-            return Ok(Err(super::command::unknown_run(id)));
-        };
+        let Some(key) = self.reader.run_key(id)? else { return refuse(unknown_run(id)) };
         let input = Input::Heartbeat { token, claimant, lease_until };
-        let beaten = match self.decide_run(key, input)? {
-            Ok(beaten) => beaten,
-            Err(refusal) => return Ok(Err(Refused::Run(refusal))),
-        };
+        let beaten = self.decide_run(key, input)?;
         let until = self.lease_of(key, token).unwrap_or(lease_until);
-        Ok(Ok(Answer::Lease { until, must_cancel: beaten.is_ending }))
+        Ok(Answer::Lease { until, must_cancel: beaten.is_ending })
     }
 
     fn lease_of(&self, key: RunKey, token: u32) -> Option<Timestamp> {
@@ -188,18 +178,16 @@ impl<B: TransactionReader> Turn<'_, B> {
         step: &str,
         decision: impl FnOnce(u32) -> Input,
     ) -> Asked<B::Error> {
-        let Some(key) = self.reader.run_key(id)? else {
-            return Ok(Err(super::command::unknown_run(id)));
-        };
+        let Some(key) = self.reader.run_key(id)? else { return refuse(unknown_run(id)) };
         self.load_run(key)?;
         let Some((workflow, version)) =
             self.loaded.runs.get(key).map(|run| (run.workflow, run.version))
         else {
-            return Ok(Err(super::command::unknown_run(id)));
+            return refuse(unknown_run(id));
         };
         let definition = self.definition(workflow, version)?;
         let Some(place) = definition.graph().index(step) else {
-            return Ok(Err(Refused::NotFound { what: "step", id: step.to_owned() }));
+            return refuse(Refused::NotFound { what: "step", id: step.to_owned() });
         };
         self.change_run(id, decision(place))
     }

@@ -16,6 +16,7 @@ use crate::ids::{RunId, ScheduleId, TopicId, WorkflowId};
 use crate::notices;
 use crate::run::{self, AttemptEnd, Claimant, Resolution};
 use crate::schedule::{self, Input, OverrideAction};
+use crate::stop::{Stop, refuse, unless_refused};
 use crate::topics::Message;
 use crate::trace::TraceContext;
 
@@ -321,16 +322,23 @@ impl fmt::Display for Refused {
     }
 }
 
-pub(super) type Asked<E> = Result<Result<Answer, Refused>, E>;
+impl<E> From<Stop<run::Refusal, E>> for Stop<Refused, E> {
+    fn from(stop: Stop<run::Refusal, E>) -> Stop<Refused, E> {
+        match stop {
+            Stop::Refused(refusal) => Stop::Refused(Refused::Run(refusal)),
+            Stop::Failed(failure) => Stop::Failed(failure),
+        }
+    }
+}
+
+pub(super) type Asked<E> = Result<Answer, Stop<Refused, E>>;
 
 impl<B: TransactionReader> Turn<'_, B> {
     /// Carries out a command and everything that follows from it. A refused command changes
     /// nothing.
     pub fn command(&mut self, command: Command) -> Asked<B::Error> {
         let answer = self.answer(command)?;
-        if answer.is_ok() {
-            self.work_through()?;
-        }
+        self.work_through()?;
         Ok(answer)
     }
 
@@ -347,7 +355,8 @@ impl<B: TransactionReader> Turn<'_, B> {
                     false => self.ran_already(id, from, to, limit)?,
                 };
                 let input = Input::Backfill { from, to, limit, pace, passed_over };
-                Ok(self.decide_schedule(id, input, None)?.map(|()| Answer::Schedule(id)))
+                self.decide_schedule(id, input, None)?;
+                Ok(Answer::Schedule(id))
             }
             Command::Override { id, nominal, action, by } => {
                 self.override_occurrence(id, nominal, action, by)
@@ -356,7 +365,7 @@ impl<B: TransactionReader> Turn<'_, B> {
                 let name = notices::NAME;
                 let message =
                     format!("The workflow {name} is Punctual's own. Choose another name.");
-                Ok(Err(Refused::Conflict(message)))
+                refuse(Refused::Conflict(message))
             }
             Command::SaveWorkflow { source, definition, publish, folder } => {
                 self.save_workflow(source, &definition, publish, folder)
@@ -403,14 +412,14 @@ impl<B: TransactionReader> Turn<'_, B> {
                 self.skip_event(topic, &message_id, &by)
             }
             Command::StartHandler { id, handler, run } => self.start_handler(id, &handler, &run),
-            Command::Recompute(ids) => Ok(Ok(Answer::Count(self.recompute(&ids)?))),
+            Command::Recompute(ids) => Ok(Answer::Count(self.recompute(&ids)?)),
         }
     }
 
     pub(super) fn change_run(&mut self, id: &RunId, input: run::Input) -> Asked<B::Error> {
-        let Some(key) = self.reader.run_key(id)? else { return Ok(Err(unknown_run(id))) };
-        let decided = self.decide_run(key, input)?;
-        Ok(decided.map(|_| Answer::Run(id.to_string())).map_err(Refused::Run))
+        let Some(key) = self.reader.run_key(id)? else { return refuse(unknown_run(id)) };
+        self.decide_run(key, input)?;
+        Ok(Answer::Run(id.to_string()))
     }
 
     fn lease_until(&self, lease: SignedDuration) -> Timestamp {
@@ -421,7 +430,8 @@ impl<B: TransactionReader> Turn<'_, B> {
     pub fn recompute(&mut self, ids: &[ScheduleId]) -> Result<u64, B::Error> {
         let mut count = 0;
         for id in ids {
-            count += u64::from(self.decide_schedule(*id, Input::Recompute, None)?.is_ok());
+            let recomputed = unless_refused(self.decide_schedule(*id, Input::Recompute, None))?;
+            count += u64::from(recomputed.is_some());
         }
         self.work_through()?;
         Ok(count)

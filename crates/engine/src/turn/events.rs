@@ -18,6 +18,7 @@ use crate::handlers::Cause;
 use crate::ids::{RunKey, TopicId, WorkflowId};
 use crate::run::family::hops_of;
 use crate::run::{Input, Parent, Part, Published, TriggeredBy};
+use crate::stop::{refuse, unless_refused};
 use crate::topics::{Event, EventState, Message, Subscriber};
 
 /// How many steps that wait for a topic are read at a time.
@@ -33,17 +34,17 @@ impl<B: TransactionReader> Turn<'_, B> {
         events: Vec<Message>,
     ) -> Asked<B::Error> {
         if self.load_topic(topic)?.is_none() {
-            return Ok(Err(unknown_topic(topic)));
+            return refuse(unknown_topic(topic));
         }
         for message in &events {
             let (id, title) = (&message.message_id, message.title.as_deref());
             if let Err(why) = limits::check_message(id, title, message.payload.get()) {
-                return Ok(Err(Refused::Conflict(why)));
+                return refuse(Refused::Conflict(why));
             }
         }
         let counted = self.publish_messages(topic, events, Publisher::Outside)?;
         let (published, replaced) = (counted.published, counted.replaced);
-        Ok(Ok(Answer::Published { published, replaced }))
+        Ok(Answer::Published { published, replaced })
     }
 
     pub(super) fn skip_event(
@@ -53,21 +54,21 @@ impl<B: TransactionReader> Turn<'_, B> {
         by: &str,
     ) -> Asked<B::Error> {
         if self.load_topic(topic)?.is_none() {
-            return Ok(Err(unknown_topic(topic)));
+            return refuse(unknown_topic(topic));
         }
         let found = self.fates(topic, &[message_id.to_owned()])?.pop().flatten();
         let Some(fate) = found else {
-            return Ok(Err(Refused::NotFound { what: "event", id: message_id.to_owned() }));
+            return refuse(Refused::NotFound { what: "event", id: message_id.to_owned() });
         };
         if fate.state == EventState::Reserved {
             return self.skip_reserved(&fate, message_id, by);
         }
         if fate.state != EventState::Pending {
             let message = format!("Cannot skip event with state '{}'.", fate.state.name());
-            return Ok(Err(Refused::Conflict(message)));
+            return refuse(Refused::Conflict(message));
         }
         self.move_event(&fate, EventState::Skipped, None, Some(format!("skipped by {by}")))?;
-        Ok(Ok(Answer::Count(1)))
+        Ok(Answer::Count(1))
     }
 
     /// Whether triggers or waiting steps receive what is published to a topic.
@@ -160,7 +161,8 @@ impl<B: TransactionReader> Turn<'_, B> {
         seen: &RawValue,
     ) -> Result<bool, B::Error> {
         let input = Input::Arrived { part, event: seen.to_owned() };
-        if !self.decide_run(run, input)?.is_ok_and(|decided| decided.took) {
+        let decided = unless_refused(self.decide_run(run, input))?;
+        if !decided.is_some_and(|decided| decided.took) {
             return Ok(false);
         }
         let fate = self.fate_now(event.fate.clone());
@@ -215,12 +217,12 @@ impl<B: TransactionReader> Turn<'_, B> {
             let parent = match by {
                 Publisher::Outside => None,
                 Publisher::Step(run) | Publisher::Handler(run, _) => {
-                    match self.join_family(run, Link::Hop)? {
+                    match self.join_family(run, Link::Hop) {
                         Ok(parent) => {
                             Some(Parent { hops: parent.hops.max(event.fate.hops), ..parent })
                         }
-                        Err(why) => {
-                            heard.refused = Some(why);
+                        Err(stop) => {
+                            heard.refused = Some(stop.refusal()?);
                             continue;
                         }
                     }

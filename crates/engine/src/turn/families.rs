@@ -6,6 +6,7 @@ use super::{ById, TransactionReader, Turn};
 use crate::ids::RunKey;
 use crate::run::Parent;
 use crate::run::family::{HOPS, too_many_hops};
+use crate::stop::{Stop, refuse};
 
 /// The maximum number of ancestors of a run, each waiting for the next. It stops a workflow that
 /// starts itself.
@@ -31,31 +32,31 @@ impl<B: TransactionReader> Turn<'_, B> {
         &mut self,
         of: RunKey,
         link: Link,
-    ) -> Result<Result<Parent, String>, B::Error> {
+    ) -> Result<Parent, Stop<String, B::Error>> {
         if !self.load_run(of)? {
-            return Ok(Err(format!("the run {of:?} that starts it is gone")));
+            return refuse(format!("the run {of:?} that starts it is gone"));
         }
         let Some(run) = self.loaded.runs.get(of) else {
-            return Ok(Err(format!("the run {of:?} that starts it is gone")));
+            return refuse(format!("the run {of:?} that starts it is gone"));
         };
         let parent = match link {
             Link::Step(token) => Parent::by_step(run, token),
             Link::Hop => Parent::by_hop(run, self.context.moment.now),
         };
         if parent.depth > DEPTH {
-            return Ok(Err(format!("more than {DEPTH} runs would stand above each other")));
+            return refuse(format!("more than {DEPTH} runs would stand above each other"));
         }
         if parent.hops > HOPS {
-            return Ok(Err(too_many_hops()));
+            return refuse(too_many_hops());
         }
         let count = self.descendants_of(parent.root)?;
         if *count >= DESCENDANTS {
             let root = self.run_id(Some(parent.root))?.map(|id| id.to_string());
             let root = root.unwrap_or_default();
-            return Ok(Err(format!("run {root} has led to {DESCENDANTS} runs already, the most")));
+            return refuse(format!("run {root} has led to {DESCENDANTS} runs already, the most"));
         }
         *count += 1;
-        Ok(Ok(parent))
+        Ok(parent)
     }
 
     fn descendants_of(&mut self, root: RunKey) -> Result<&mut usize, B::Error> {

@@ -11,6 +11,7 @@ use super::{TransactionReader, Turn};
 use crate::handlers::Cause;
 use crate::ids::{HandlerId, RunKey, WorkflowId};
 use crate::schedule;
+use crate::stop::{refuse, unless_refused};
 
 impl<B: TransactionReader> Turn<'_, B> {
     /// Starts a producer or a consumer by hand.
@@ -20,17 +21,17 @@ impl<B: TransactionReader> Turn<'_, B> {
         name: &str,
         new: &NewRun,
     ) -> Asked<B::Error> {
-        let Some(known) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
+        let Some(known) = self.load_workflow(id)? else { return refuse(unknown_workflow(id)) };
         let live = known.live;
         let handler = self.handler_named(id, name)?;
         let (Some(live), Some(handler)) = (live, handler) else {
-            return Ok(Err(Refused::NotFound { what: "handler", id: name.to_owned() }));
+            return refuse(Refused::NotFound { what: "handler", id: name.to_owned() });
         };
         let in_the_way = self.handler_in_the_way(id)?;
         if new.if_busy == IfBusy::Refuse
             && let Some(run) = in_the_way
         {
-            return Ok(Err(self.busy_handler(id, run)?));
+            return refuse(self.busy_handler(id, run)?);
         }
         let kind = self.handler(handler).map(|known| known.kind);
         if kind == Some(HandlerKind::Producer) {
@@ -46,17 +47,17 @@ impl<B: TransactionReader> Turn<'_, B> {
             && self.is_pending(own)
         {
             self.worklist.add(Work::Begin(own));
-            return Ok(Ok(Answer::Called(name.to_owned())));
+            return Ok(Answer::Called(name.to_owned()));
         }
         if in_the_way.is_some() {
-            return Ok(Ok(Answer::Called(name.to_owned())));
+            return Ok(Answer::Called(name.to_owned()));
         }
         let resumes = self.handler(handler).and_then(|known| known.resumes);
         self.start_consumer(handler, live, Some(new))?;
-        Ok(Ok(match resumes {
+        Ok(match resumes {
             None => Answer::Run(crate::ids::RunId::Other(new.id).to_string()),
             Some(_) => Answer::Called(name.to_owned()),
-        }))
+        })
     }
 
     /// The run that the workflow's other handlers wait for. A pending run of a paused workflow
@@ -91,12 +92,10 @@ impl<B: TransactionReader> Turn<'_, B> {
         let is_its = |known: &schedule::Schedule| known.trigger.as_deref() == Some(&trigger);
         match known.iter().find(|known| is_its(known)).map(|known| known.id) {
             Some(schedule) => {
-                let started =
-                    self.decide_schedule(schedule, schedule::Input::Start(new.if_busy), Some(new))?;
-                let id = crate::ids::RunId::Other(new.id).to_string();
-                Ok(started.map(|()| Answer::Run(id)))
+                self.decide_schedule(schedule, schedule::Input::Start(new.if_busy), Some(new))?;
+                Ok(Answer::Run(crate::ids::RunId::Other(new.id).to_string()))
             }
-            None => Ok(Err(Refused::NotFound { what: "handler", id: name.to_owned() })),
+            None => refuse(Refused::NotFound { what: "handler", id: name.to_owned() }),
         }
     }
 
@@ -115,7 +114,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             if_busy: IfBusy::Refuse,
         };
         // If the schedule refuses because a run is active, that run takes the place of the retry.
-        let _ = self.start_producer(workflow, &name, &new)?;
+        unless_refused(self.start_producer(workflow, &name, &new))?;
         Ok(())
     }
 
@@ -137,16 +136,16 @@ impl<B: TransactionReader> Turn<'_, B> {
                     NewRun { id: self.derived_id(RunKey(id.0), place, half), ..new.clone() }
                 }
             };
-            match self.start_producer(id, &producer.name, &own)? {
+            match self.start_producer(id, &producer.name, &own) {
                 Ok(answer) => drop(first.get_or_insert(answer)),
-                Err(why) => drop(refused.get_or_insert(why)),
+                Err(stop) => drop(refused.get_or_insert(stop.refusal()?)),
             }
         }
         if let Some(refused) = refused.filter(|_| first.is_none()) {
-            return Ok(Err(refused));
+            return refuse(refused);
         }
         if let Some(answer) = first {
-            return Ok(Ok(answer));
+            return Ok(answer);
         }
         let mut answer = None;
         for consumer in &definition.consumers {
@@ -160,6 +159,6 @@ impl<B: TransactionReader> Turn<'_, B> {
                 }
             }
         }
-        Ok(answer.unwrap_or_else(|| Err(unknown_workflow(id))))
+        answer.map_or_else(|| refuse(unknown_workflow(id)), Ok)
     }
 }

@@ -15,6 +15,7 @@ use crate::handlers::{Cause, Handler};
 use crate::ids::{HandlerId, RunKey, TopicId, WorkflowId};
 use crate::run::TriggeredBy;
 use crate::schedule;
+use crate::stop::unless_refused;
 use crate::topics::{EventState, Subscriber};
 
 impl<B: TransactionReader> Turn<'_, B> {
@@ -411,7 +412,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         if let Some(schedule) = its {
             let input = schedule::Input::Resume { catch_up: true };
             // A schedule that was not paused refuses, and continues anyway.
-            let _ = self.decide_schedule(schedule, input, None)?;
+            unless_refused(self.decide_schedule(schedule, input, None))?;
         }
         Ok(())
     }

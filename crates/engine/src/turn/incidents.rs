@@ -277,12 +277,12 @@ impl<B: TransactionReader> Turn<'_, B> {
                 told.push(Told { what: channel.shown(), outcome });
             }
             let Some(name) = action.start else { continue };
-            let outcome = match self.live_workflow(&name)? {
+            let outcome = match self.live_workflow(&name) {
                 Ok(workflow) => {
                     let new = self.incident_run(key, (event, told.len()), run, about);
                     self.start_of_incident(run, workflow, &new)?
                 }
-                Err(why) => ToldOutcome::Refused(why),
+                Err(stop) => ToldOutcome::Refused(stop.refusal()?),
             };
             told.push(Told { what: format!("start {name}"), outcome });
         }
@@ -335,12 +335,12 @@ impl<B: TransactionReader> Turn<'_, B> {
         let why = TriggeredBy::Incident;
         let run = run.and_then(|key| self.loaded.runs.get(key)).cloned();
         let started = match run {
-            Some(run) => self.start_for(&run, workflow, new, why)?,
+            Some(run) => self.start_for(&run, workflow, new, why),
             None => Ok(self.create_run(new, workflow.0, workflow.1, Origin::of(why))?),
         };
         Ok(match started {
             Ok(_) => ToldOutcome::Run(crate::ids::RunId::Other(new.id).to_string()),
-            Err(why) => ToldOutcome::Refused(why),
+            Err(stop) => ToldOutcome::Refused(stop.refusal()?),
         })
     }
 

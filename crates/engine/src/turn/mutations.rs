@@ -8,6 +8,7 @@ use super::{TransactionReader, Turn};
 use crate::handlers::{Mutation, MutationStatus};
 use crate::ids::{RunId, RunKey};
 use crate::run::{ActivityStatus, Input, Item, Resolution, RunStatus, StepState};
+use crate::stop::refuse;
 
 impl<B: TransactionReader> Turn<'_, B> {
     /// Cancels a run at a person's request. It refuses to cancel a run that may be changing
@@ -23,7 +24,7 @@ impl<B: TransactionReader> Turn<'_, B> {
                 "Run {id} may be changing something outside. Wait for it, or say what became of it: \
                  resolve it."
             );
-            return Ok(Err(Refused::Conflict(message)));
+            return refuse(Refused::Conflict(message));
         }
         if let Some(unfinished) = self.unfinished(id)? {
             return self.resolve_unfinished(id, unfinished, Resolution::Failed, &reason);

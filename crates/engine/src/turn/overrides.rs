@@ -3,10 +3,11 @@
 use calendar::{Fate, Timing};
 use jiff::{SignedDuration, Timestamp};
 
-use super::command::{Answer, Refused};
+use super::command::{Answer, Asked, Refused};
 use super::{Change, OverrideWrite, TransactionReader, Turn};
 use crate::ids::ScheduleId;
 use crate::schedule::{Due, Override, OverrideAction, Status, Upcoming};
+use crate::stop::{Stop, refuse};
 
 impl<B: TransactionReader> Turn<'_, B> {
     pub(super) fn override_occurrence(
@@ -15,19 +16,15 @@ impl<B: TransactionReader> Turn<'_, B> {
         nominal: Timestamp,
         action: Option<OverrideAction>,
         by: String,
-    ) -> Result<Result<Answer, Refused>, B::Error> {
+    ) -> Asked<B::Error> {
         if !self.load_schedule(id)? {
-            return Ok(Err(Refused::unknown_schedule(id)));
+            return refuse(Refused::unknown_schedule(id));
         }
-        if let Some(action) = &action
-            && let Some(refused) = self.check_override(id, nominal, action)
-        {
-            return Ok(Err(refused));
+        if let Some(action) = &action {
+            self.check_override(id, nominal, action).map_err(Stop::Refused)?;
         }
-        if let Some(OverrideAction::Payload(payload)) = &action
-            && let Some(refused) = self.unfit_for_schedule(id, Some(payload))?
-        {
-            return Ok(Err(refused));
+        if let Some(OverrideAction::Payload(payload)) = &action {
+            self.check_payload_for_schedule(id, Some(payload))?;
         }
         let known = self.reader.overrides(id)?;
         let over = known.iter().find(|over| over.nominal == nominal);
@@ -35,7 +32,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             && over.is_some_and(|over| over.has_been(schedule.progress.mark))
         {
             let message = format!("The occurrence of {nominal} was moved, and has been already.");
-            return Ok(Err(Refused::Conflict(message)));
+            return refuse(Refused::Conflict(message));
         }
         self.output.writes.overrides.push(match action.clone() {
             Some(action) => OverrideWrite::Put(id, Override { nominal, action, by: by.clone() }),
@@ -58,7 +55,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             schedule.progress.next = upcoming.after(schedule.progress.mark);
             schedule.finish_if_exhausted(now);
         }
-        Ok(Ok(Answer::Schedule(id)))
+        Ok(Answer::Schedule(id))
     }
 
     /// Refuses overrides of past occurrences and moves into the past.
@@ -67,24 +64,24 @@ impl<B: TransactionReader> Turn<'_, B> {
         id: ScheduleId,
         nominal: Timestamp,
         action: &OverrideAction,
-    ) -> Option<Refused> {
-        let schedule = self.loaded.schedules.get(id)?;
+    ) -> Result<(), Refused> {
+        let Some(schedule) = self.loaded.schedules.get(id) else { return Ok(()) };
         let plan =
             schedule.declared.plan(self.context.rules, schedule.progress.anchor, &id.to_string());
         let Ok(plan) = plan else {
-            return Some(Refused::Conflict("The rule cannot be read any more.".to_owned()));
+            return Err(Refused::Conflict("The rule cannot be read any more.".to_owned()));
         };
         let mark = schedule.progress.mark;
         let known = effective(&plan.timing, nominal).is_some_and(|effective| effective > mark);
         if !known {
             let message = format!("Schedule {id} has no occurrence to come at {nominal}.");
-            return Some(Refused::Conflict(message));
+            return Err(Refused::Conflict(message));
         }
         match action {
             OverrideAction::Move(to) if *to <= self.context.moment.now.max(mark) => {
-                Some(Refused::Conflict(format!("{to} is not in the future.")))
+                Err(Refused::Conflict(format!("{to} is not in the future.")))
             }
-            _ => None,
+            _ => Ok(()),
         }
     }
 }

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use super::command::Refused;
 use super::{TransactionReader, Turn};
 use crate::ids::{ScheduleId, WorkflowId};
+use crate::stop::{Stop, refuse};
 
 impl<B: TransactionReader> Turn<'_, B> {
     /// The mistakes in a payload according to the live revision. A workflow without an input schema
@@ -25,27 +26,27 @@ impl<B: TransactionReader> Turn<'_, B> {
         Ok(expected.check(&serde_json::from_str(payload).unwrap_or_default()))
     }
 
-    pub(super) fn unfit_payload(
+    pub(super) fn check_payload(
         &mut self,
         workflow: WorkflowId,
         payload: Option<&RawValue>,
-    ) -> Result<Option<Refused>, B::Error> {
+    ) -> Result<(), Stop<Refused, B::Error>> {
         let mistakes = self.payload_mistakes(workflow, payload)?;
-        Ok((!mistakes.is_empty()).then(|| Refused::Invalid(vec![(0, mistakes)])))
+        if mistakes.is_empty() { Ok(()) } else { refuse(Refused::Invalid(vec![(0, mistakes)])) }
     }
 
     /// Checks the payload of a schedule's run: the given one, or else the schedule's own. Producers
     /// accept any payload.
-    pub(super) fn unfit_for_schedule(
+    pub(super) fn check_payload_for_schedule(
         &mut self,
         id: ScheduleId,
         given: Option<&RawValue>,
-    ) -> Result<Option<Refused>, B::Error> {
+    ) -> Result<(), Stop<Refused, B::Error>> {
         let schedule = self.schedule(id)?;
         if schedule.trigger.as_deref().and_then(producer_of_trigger).is_some() {
-            return Ok(None);
+            return Ok(());
         }
         let own = schedule.declared.payload.clone();
-        self.unfit_payload(schedule.workflow, given.or(own.as_deref()))
+        self.check_payload(schedule.workflow, given.or(own.as_deref()))
     }
 }

@@ -18,6 +18,7 @@ use crate::handlers::{Cause, MutationStatus};
 use crate::ids::{RunKey, TopicId, WorkflowId};
 use crate::run::family::HOPS;
 use crate::run::{AttemptEnd, Ending, Item, Part, Run, RunStatus, StepStatus};
+use crate::stop::{Stop, refuse};
 use crate::topics::{EventState, EventStatus, Message};
 
 /// The maximum number of pending events for a phase that cannot query events itself.
@@ -58,14 +59,15 @@ impl<B: TransactionReader> Turn<'_, B> {
         let Some(phase) = phase_of(&definition, &handler, part) else { return Ok(end) };
         let output = output.clone();
         let kept = match phase.as_str() {
-            PRODUCE | NEXT => self.produced(key, workflow, &definition, &handler, &output)?,
-            PREPARE => self.prepared(key, workflow, &definition, &handler, &output)?,
+            PRODUCE | NEXT => self.produced(key, workflow, &definition, &handler, &output),
+            PREPARE => self.prepared(key, workflow, &definition, &handler, &output),
             MUTATE => Ok(mutates(&output)),
             _ => return Ok(end),
         };
         Ok(match kept {
             Ok(output) => AttemptEnd::Succeeded { output },
-            Err(Wrong { code, message, retryable }) => {
+            Err(stop) => {
+                let Wrong { code, message, retryable } = stop.refusal()?;
                 AttemptEnd::Failed { code: code.to_owned(), message, retryable, output: None }
             }
         })
@@ -80,25 +82,22 @@ impl<B: TransactionReader> Turn<'_, B> {
         definition: &Arc<Definition>,
         handler: &str,
         output: &RawValue,
-    ) -> Result<Result<Box<RawValue>, Wrong>, B::Error> {
-        let produced = match Produced::read(output) {
-            Ok(produced) => produced,
-            Err(wrong) => return Ok(Err(wrong)),
-        };
+    ) -> Result<Box<RawValue>, Stop<Wrong, B::Error>> {
+        let produced = Produced::read(output).map_err(Stop::Refused)?;
         let count = produced.publish.len();
         // Events that a consumer publishes are one hop further than the events it works on.
         let reserved = self.reserved_by(key)?;
         let hops = reserved.iter().map(|fate| fate.hops.saturating_add(1)).max().unwrap_or(0);
         if hops > HOPS && count > 0 {
-            return Ok(Err(Wrong::in_a_loop()));
+            return refuse(Wrong::in_a_loop());
         }
         let mut publish: Vec<(TopicId, Vec<Message>)> = Vec::new();
         for event in produced.publish {
             if !may_publish(definition, handler, &event.topic) {
-                return Ok(Err(Wrong::topic(&event.topic, "publish to")));
+                return refuse(Wrong::topic(&event.topic, "publish to"));
             }
             let Some(topic) = self.topic_meant(workflow, definition, &event.topic)? else {
-                return Ok(Err(Wrong::topic(&event.topic, "publish to")));
+                return refuse(Wrong::topic(&event.topic, "publish to"));
             };
             match publish.iter_mut().find(|(known, _)| *known == topic) {
                 Some((_, messages)) => messages.push(event.message),
@@ -111,7 +110,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         if let Some(inputs) = produced.inputs {
             kept["inputs"] = inputs;
         }
-        Ok(Ok(raw(&with_log(kept, produced.log))))
+        Ok(raw(&with_log(kept, produced.log)))
     }
 
     /// Reserves the events that a consumer has chosen for its run, or fails the phase.
@@ -122,27 +121,21 @@ impl<B: TransactionReader> Turn<'_, B> {
         definition: &Arc<Definition>,
         handler: &str,
         output: &RawValue,
-    ) -> Result<Result<Box<RawValue>, Wrong>, B::Error> {
-        let reserved = match Reserved::read(output) {
-            Ok(reserved) => reserved,
-            Err(wrong) => return Ok(Err(wrong)),
-        };
+    ) -> Result<Box<RawValue>, Stop<Wrong, B::Error>> {
+        let reserved = Reserved::read(output).map_err(Stop::Refused)?;
         let subscribed = definition.consumer(handler).map(|consumer| consumer.subscribe.as_slice());
         let mut fates = Vec::new();
         for reservation in &reserved.reservations {
             let name = &reservation.topic;
             let is_its = subscribed.is_some_and(|subscribed| subscribed.contains(name));
             let topic = self.topic_meant(workflow, definition, name)?.filter(|_| is_its);
-            let Some(topic) = topic else { return Ok(Err(Wrong::topic(name, "reserve from"))) };
-            match self.reservable(topic, name, &reservation.ids)? {
-                Ok(found) => fates.extend(found),
-                Err(wrong) => return Ok(Err(wrong)),
-            }
+            let Some(topic) = topic else { return refuse(Wrong::topic(name, "reserve from")) };
+            fates.extend(self.reservable(topic, name, &reservation.ids)?);
         }
         let mut keys = HashSet::new();
         if let Some(fate) = fates.iter().find(|fate| !keys.insert(fate.key)) {
             let topic = self.topic(fate.topic).map(|topic| topic.name.clone());
-            return Ok(Err(Wrong::twice(&topic.unwrap_or_default())));
+            return refuse(Wrong::twice(&topic.unwrap_or_default()));
         }
         for fate in &fates {
             self.move_event(fate, EventState::Reserved, Some(key), None)?;
@@ -154,7 +147,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             "data": reserved.data,
             "wake_at": reserved.wake_at.map(|at| at.to_string()),
         });
-        Ok(Ok(raw(&with_log(kept, reserved.log))))
+        Ok(raw(&with_log(kept, reserved.log)))
     }
 
     fn reservable(
@@ -162,23 +155,23 @@ impl<B: TransactionReader> Turn<'_, B> {
         topic: TopicId,
         name: &str,
         ids: &[String],
-    ) -> Result<Result<Vec<EventStatus>, Wrong>, B::Error> {
+    ) -> Result<Vec<EventStatus>, Stop<Wrong, B::Error>> {
         if ids.len() > limits::EVENTS {
-            return Ok(Err(Wrong::reservation(format!(
+            return refuse(Wrong::reservation(format!(
                 "{} events are more than a run works on; at most {}",
                 ids.len(),
                 limits::EVENTS
-            ))));
+            )));
         }
         if self.load_topic(topic)?.is_none() {
-            return Ok(Err(Wrong::topic(name, "reserve from")));
+            return refuse(Wrong::topic(name, "reserve from"));
         }
         let mut found = Vec::with_capacity(ids.len());
         for (fate, id) in self.fates(topic, ids)?.into_iter().zip(ids) {
             match fate {
                 None => {
                     let message = format!("there is no event {} in topic {name}", cut(id));
-                    return Ok(Err(Wrong::reservation(message)));
+                    return refuse(Wrong::reservation(message));
                 }
                 Some(fate) if fate.state != EventState::Pending => {
                     let message = format!(
@@ -188,12 +181,12 @@ impl<B: TransactionReader> Turn<'_, B> {
                     );
                     // Another run reserved or consumed the event first. A retry may find other
                     // events.
-                    return Ok(Err(Wrong { retryable: true, ..Wrong::reservation(message) }));
+                    return refuse(Wrong { retryable: true, ..Wrong::reservation(message) });
                 }
                 Some(fate) => found.push(fate),
             }
         }
-        Ok(Ok(found))
+        Ok(found)
     }
 
     /// The input of a phase.

@@ -12,15 +12,14 @@ use language::policy::overlap::IfBusy;
 use language::schedule::{Declared, read_written};
 
 use super::children::Purpose;
-use super::command::{Answer, NewRun, NewSchedule, Refused, Starter, unknown_workflow};
+use super::command::{Answer, Asked, NewRun, NewSchedule, Refused, Starter, unknown_workflow};
 use super::{
     Change, IncidentWrite, Notice, Revision, TransactionReader, Turn, Workflow, WorkflowStatus,
 };
 use crate::ids::WorkflowId;
 use crate::incidents::{How, IncidentEnd};
 use crate::schedule::{Input, Schedule, Status};
-
-type Asked<E> = Result<Result<Answer, Refused>, E>;
+use crate::stop::{Stop, refuse, unless_refused};
 
 impl<B: TransactionReader> Turn<'_, B> {
     pub(super) fn save_workflow(
@@ -55,7 +54,7 @@ impl<B: TransactionReader> Turn<'_, B> {
                 updated_at: now,
             });
         }
-        let Some(known) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
+        let Some(known) = self.load_workflow(id)? else { return refuse(unknown_workflow(id)) };
         let newest = known.newest;
         let same = match newest {
             0 => false,
@@ -80,29 +79,27 @@ impl<B: TransactionReader> Turn<'_, B> {
             workflow.newest = revision;
             workflow.updated_at = now;
         }
-        if publish && let Err(refused) = self.publish(id, revision)? {
-            return Ok(Err(refused));
+        if publish {
+            self.publish(id, revision)?;
         }
         self.output.notices.push(Notice::Workflow { id });
-        Ok(Ok(Answer::Workflow { id, revision, is_new }))
+        Ok(Answer::Workflow { id, revision, is_new })
     }
 
     pub(super) fn publish_newest(&mut self, id: WorkflowId) -> Asked<B::Error> {
-        let Some(known) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
+        let Some(known) = self.load_workflow(id)? else { return refuse(unknown_workflow(id)) };
         let revision = known.newest;
-        let published = self.publish(id, revision)?;
+        self.publish(id, revision)?;
         self.output.notices.push(Notice::Workflow { id });
-        Ok(published.map(|()| Answer::Workflow { id, revision, is_new: false }))
+        Ok(Answer::Workflow { id, revision, is_new: false })
     }
 
     /// Makes a revision live, and updates the schedules of its triggers.
-    fn publish(&mut self, id: WorkflowId, revision: u32) -> Result<Result<(), Refused>, B::Error> {
+    fn publish(&mut self, id: WorkflowId, revision: u32) -> Result<(), Stop<Refused, B::Error>> {
         let definition = self.definition(id, revision)?;
-        let declared =
-            match declared_schedules(&definition, self.context.rules, self.context.moment.now) {
-                Ok(declared) => declared,
-                Err(invalid) => return Ok(Err(Refused::Invalid(invalid))),
-            };
+        let now = self.context.moment.now;
+        let declared = declared_schedules(&definition, self.context.rules, now);
+        let declared = declared.map_err(|invalid| Stop::Refused(Refused::Invalid(invalid)))?;
         let live = self.load_workflow(id)?.and_then(|workflow| workflow.live);
         let before = match live {
             Some(live) => self.definition_if_readable(id, live)?,
@@ -110,7 +107,6 @@ impl<B: TransactionReader> Turn<'_, B> {
         };
         let limited = definition.concurrency.is_some();
         let active = if limited { self.active_processes(id)? } else { 0 };
-        let now = self.context.moment.now;
         let workflow = self.workflow_mut(id)?;
         if limited && workflow.concurrency.is_none() {
             workflow.active = u32::try_from(active).unwrap_or(u32::MAX);
@@ -127,7 +123,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             self.move_handlers(id, &definition)?;
         }
         self.move_schedules(id, declared, before.as_deref())?;
-        Ok(Ok(()))
+        Ok(())
     }
 
     /// Stops or restarts the clocks of deadlines that do not count while the workflow is paused.
@@ -211,7 +207,7 @@ impl<B: TransactionReader> Turn<'_, B> {
                 trace: None,
                 if_busy: IfBusy::Wait,
             };
-            let _ = self.decide_schedule(id, Input::Start(IfBusy::Wait), Some(&run))?;
+            unless_refused(self.decide_schedule(id, Input::Start(IfBusy::Wait), Some(&run)))?;
         }
         Ok(())
     }
@@ -225,7 +221,7 @@ impl<B: TransactionReader> Turn<'_, B> {
     ) -> Result<(), B::Error> {
         let id = schedule.id;
         if declared != schedule.declared {
-            let _ = self.decide_schedule(id, Input::Edit(declared), None)?;
+            unless_refused(self.decide_schedule(id, Input::Edit(declared), None))?;
         }
         // A trigger that a person paused stays paused unless the new definition changes `enabled`.
         let producer = producer_of_trigger(&trigger.id);
@@ -244,18 +240,18 @@ impl<B: TransactionReader> Turn<'_, B> {
                 false => Input::Pause,
             };
             // The schedule refuses if it already has that status, which is fine.
-            let _ = self.decide_schedule(id, input, None)?;
+            unless_refused(self.decide_schedule(id, input, None))?;
         }
         Ok(())
     }
 
     pub(super) fn archive_workflow(&mut self, id: WorkflowId) -> Asked<B::Error> {
         let now = self.context.moment.now;
-        let Some(workflow) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
+        let Some(workflow) = self.load_workflow(id)? else { return refuse(unknown_workflow(id)) };
         let (revision, status) = (workflow.newest, workflow.status);
         if status == WorkflowStatus::Archived {
             let message = format!("Workflow {} is archived already.", workflow.name);
-            return Ok(Err(Refused::WrongStatus(message)));
+            return refuse(Refused::WrongStatus(message));
         }
         let workflow = self.workflow_mut(id)?;
         let live = workflow.live.take();
@@ -277,7 +273,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             self.output.writes.incidents.push(IncidentWrite::End(key, Box::new(end)));
         }
         self.output.notices.push(Notice::Workflow { id });
-        Ok(Ok(Answer::Workflow { id, revision, is_new: false }))
+        Ok(Answer::Workflow { id, revision, is_new: false })
     }
 
     pub(super) fn pause_workflow(
@@ -287,18 +283,18 @@ impl<B: TransactionReader> Turn<'_, B> {
         reason: Option<String>,
     ) -> Asked<B::Error> {
         let now = self.context.moment.now;
-        let Some(workflow) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
+        let Some(workflow) = self.load_workflow(id)? else { return refuse(unknown_workflow(id)) };
         if workflow.paused == paused {
             let (verb, state) = if paused { ("pause", "paused") } else { ("resume", "not paused") };
             let message = format!("Cannot {verb} workflow that is {state}.");
-            return Ok(Err(Refused::WrongStatus(message)));
+            return refuse(Refused::WrongStatus(message));
         }
         if let Some(run) = workflow.paused_by.filter(|_| !paused) {
             let run = self.run_id(Some(run))?.map(|id| id.to_string()).unwrap_or_default();
             let message = format!(
                 "Run {run} does not know what became of its mutation. Say so first: resolve it."
             );
-            return Ok(Err(Refused::Conflict(message)));
+            return refuse(Refused::Conflict(message));
         }
         let workflow = self.workflow_mut(id)?;
         workflow.paused = paused;
@@ -315,7 +311,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             self.resume_handlers(id)?;
         }
         self.output.notices.push(Notice::Workflow { id });
-        Ok(Ok(Answer::Workflow { id, revision, is_new: false }))
+        Ok(Answer::Workflow { id, revision, is_new: false })
     }
 }
 

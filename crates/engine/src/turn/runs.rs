@@ -18,6 +18,7 @@ use crate::run::{
     self, AttemptEnd, Input, NodeCapacity, Parent, Run, RunState, RunStatus, TriggeredBy,
 };
 use crate::schedule::{Numbered, Override, OverrideAction, Schedule, Start};
+use crate::stop::{Stop, refuse, unless_refused};
 
 /// How many runs of a dead node are taken over in one transaction.
 const TAKEN_OVER: usize = 1_000;
@@ -32,15 +33,14 @@ impl<B: TransactionReader> Turn<'_, B> {
         key: RunKey,
         token: u32,
         end: AttemptEnd,
-    ) -> Result<Result<(), run::Refusal>, B::Error> {
+    ) -> Result<(), Stop<run::Refusal, B::Error>> {
         let end = self.phase_end(key, token, end)?;
-        let settled = self.decide_run(key, Input::Reported { token, end })?;
-        self.work_through()?;
-        Ok(settled.map(drop))
+        self.decide_run(key, Input::Reported { token, end })?;
+        Ok(self.work_through()?)
     }
 
     pub(super) fn wake_run(&mut self, key: RunKey) -> Result<(), B::Error> {
-        let _ = self.decide_run(key, Input::Wake)?;
+        unless_refused(self.decide_run(key, Input::Wake))?;
         Ok(())
     }
 
@@ -62,7 +62,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             let active = self.run(key)?.position.active.iter();
             let lost = active.filter(|active| active.owner() == Some(node)).count();
             if lost > 0 {
-                let _ = self.decide_run(key, Input::OwnerGone(node))?;
+                unless_refused(self.decide_run(key, Input::OwnerGone(node)))?;
                 self.work_through()?;
                 self.output.writes.recovered.taken_over += lost as u64;
             }
@@ -140,7 +140,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             self.handler_begun(key)?;
         }
         self.worklist.starts_left -= 1;
-        let _ = self.decide_run(key, Input::Begin)?;
+        unless_refused(self.decide_run(key, Input::Begin))?;
         if let Some(schedule) = self.loaded.runs.get(key).and_then(|run| run.schedule) {
             self.load_schedule(schedule)?;
         }
@@ -396,10 +396,10 @@ impl<B: TransactionReader> Turn<'_, B> {
         &mut self,
         key: RunKey,
         input: Input,
-    ) -> Result<Result<Decided, run::Refusal>, B::Error> {
+    ) -> Result<Decided, Stop<run::Refusal, B::Error>> {
         if !self.load_run(key)? {
             let refusal = run::Refusal::WrongStatus { verb: "find", status: RunStatus::Cancelled };
-            return Ok(Err(refusal));
+            return refuse(refusal);
         }
         self.deciding = Some(Wakeup::Run(key));
         if self.reader.is_exhausted() {
@@ -419,7 +419,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         let is_paused = definition.has_pausable_deadline()
             && self.load_workflow(workflow)?.is_some_and(|workflow| workflow.paused);
         let Some(entity) = self.loaded.runs.loaded_mut(key) else {
-            return Ok(Ok(Decided::default()));
+            return Ok(Decided::default());
         };
         let (before, had_ended) = (entity.now.status, entity.now.status.has_ended());
         let (now, node) = (self.context.moment.now, self.context.node);
@@ -432,7 +432,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             RunFacts { reader: self.reader, run: key, records: &entity.notes.records };
         let (free, starts_left) = (&mut self.capacity.free_slots, &mut self.worklist.starts_left);
         let performer = NodeCapacity { node, free, starts_left, is_paused };
-        let decided = run::decide(
+        let mut decision = run::decide(
             &mut entity.now,
             &definition,
             self.context.rules,
@@ -441,10 +441,6 @@ impl<B: TransactionReader> Turn<'_, B> {
             performer,
             &mut history,
         )?;
-        let mut decision = match decided {
-            Ok(decision) => decision,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
         if self.context.is_traced {
             trace_attempts(&mut self.output.spans, &entity.now, &definition, &decision);
         }
@@ -468,7 +464,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         if has_ended {
             self.run_has_ended(key, retryable)?;
         }
-        Ok(Ok(decided))
+        Ok(decided)
     }
 }
 

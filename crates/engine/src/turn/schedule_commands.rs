@@ -6,7 +6,8 @@ use language::schedule::{self as written, Plan, Written};
 use super::command::{Answer, Asked, NewSchedule, Refused, Verb};
 use super::{Change, TransactionReader, Turn};
 use crate::ids::{ScheduleId, WorkflowId};
-use crate::schedule::{self, Input, Schedule};
+use crate::schedule::{Input, Refusal, Schedule};
+use crate::stop::{Stop, refuse};
 
 impl<B: TransactionReader> Turn<'_, B> {
     pub(super) fn create_schedules(&mut self, new: Vec<NewSchedule>) -> Asked<B::Error> {
@@ -23,7 +24,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             let known = self.load_workflow(schedule.workflow)?.map(|workflow| workflow.live);
             if known.flatten().is_none() {
                 let message = format!("Workflow {} has no published version.", schedule.workflow);
-                return Ok(Err(Refused::Conflict(message)));
+                return refuse(Refused::Conflict(message));
             }
             let payload = schedule.declared.payload.as_deref();
             let unfit = self.payload_mistakes(schedule.workflow, payload)?;
@@ -32,7 +33,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             }
         }
         if !invalid.is_empty() {
-            return Ok(Err(Refused::Invalid(invalid)));
+            return refuse(Refused::Invalid(invalid));
         }
         let mut ids = Vec::with_capacity(new.len());
         self.loaded.schedules.reserve(new.len());
@@ -41,7 +42,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             schedule.declared.fill_for_api(timeout);
             ids.push(self.create_schedule(schedule, plan));
         }
-        Ok(Ok(Answer::Created(ids)))
+        Ok(Answer::Created(ids))
     }
 
     pub(super) fn create_schedule(&mut self, new: NewSchedule, mut plan: Plan) -> ScheduleId {
@@ -58,47 +59,41 @@ impl<B: TransactionReader> Turn<'_, B> {
 
     pub(super) fn edit_schedule(&mut self, id: ScheduleId, patch: &str) -> Asked<B::Error> {
         if !self.load_schedule(id)? {
-            return Ok(Err(Refused::unknown_schedule(id)));
+            return refuse(Refused::unknown_schedule(id));
         }
         let Some(schedule) = self.loaded.schedules.get(id) else {
-            return Ok(Err(Refused::unknown_schedule(id)));
+            return refuse(Refused::unknown_schedule(id));
         };
         if let Some(trigger) = &schedule.trigger {
             let message = format!(
                 "Schedule {id} is declared by trigger {trigger} of its workflow. Change it there."
             );
-            return Ok(Err(Refused::Conflict(message)));
+            return refuse(Refused::Conflict(message));
         }
         let declared = schedule.declared.clone();
         let trigger = declared.trigger_node_id.clone();
         let before = Written { declared, trigger, workflow: None };
-        let invalid = |mistakes| Ok(Err(Refused::Invalid(vec![(0, mistakes)])));
-        let after = match written::patch(&before, patch) {
-            Ok(after) => after,
-            Err(mistakes) => return invalid(mistakes),
-        };
-        if let Err(mistakes) = after.declared.check(self.context.rules, self.context.moment.now) {
-            return invalid(mistakes);
-        }
+        let invalid = |mistakes| Stop::Refused(Refused::Invalid(vec![(0, mistakes)]));
+        let after = written::patch(&before, patch).map_err(invalid)?;
+        let checked = after.declared.check(self.context.rules, self.context.moment.now);
+        checked.map_err(invalid)?;
         let workflow = schedule.workflow;
         if let Some(named) = after.workflow
             && named != workflow.to_string()
             && self.reader.workflow_named(&named)? != Some(workflow)
         {
             let message = "A schedule stays with its workflow. Create another schedule instead.";
-            return Ok(Err(Refused::Conflict(message.to_owned())));
+            return refuse(Refused::Conflict(message.to_owned()));
         }
         if after.trigger != before.trigger {
             let message = "A schedule keeps its trigger_node_id. Create another schedule instead.";
-            return Ok(Err(Refused::Conflict(message.to_owned())));
+            return refuse(Refused::Conflict(message.to_owned()));
         }
-        if let Some(refused) = self.unfit_payload(workflow, after.declared.payload.as_deref())? {
-            return Ok(Err(refused));
-        }
+        self.check_payload(workflow, after.declared.payload.as_deref())?;
         let mut declared = after.declared;
         declared.fill_for_api(self.timeout_of(workflow)?);
-        let input = Input::Edit(declared);
-        Ok(self.decide_schedule(id, input, None)?.map(|()| Answer::Schedule(id)))
+        self.decide_schedule(id, Input::Edit(declared), None)?;
+        Ok(Answer::Schedule(id))
     }
 
     /// The timeout that the live revision of a workflow declares.
@@ -114,7 +109,7 @@ impl<B: TransactionReader> Turn<'_, B> {
                 && let Some(refused) =
                     self.loaded.schedules.get(*id).and_then(|schedule| declared_elsewhere(schedule))
             {
-                return Ok(Err(refused));
+                return refuse(refused);
             }
         }
         let mut deleted = 0;
@@ -125,7 +120,7 @@ impl<B: TransactionReader> Turn<'_, B> {
                 deleted += 1;
             }
         }
-        Ok(Ok(Answer::Count(deleted)))
+        Ok(Answer::Count(deleted))
     }
 
     pub(super) fn control_schedule(&mut self, id: ScheduleId, verb: Verb) -> Asked<B::Error> {
@@ -136,13 +131,14 @@ impl<B: TransactionReader> Turn<'_, B> {
             Verb::Enable => (Input::Resume { catch_up: false }, Some("enable")),
             Verb::Disable => (Input::Pause, Some("disable")),
         };
-        let decided = self.decide_schedule(id, input, None)?;
-        Ok(decided.map(|()| Answer::Schedule(id)).map_err(|refused| match (refused, name) {
-            (Refused::Schedule(schedule::Refusal::WrongStatus { status, .. }), Some(verb)) => {
-                Refused::Schedule(schedule::Refusal::WrongStatus { verb, status })
+        let decided = self.decide_schedule(id, input, None);
+        decided.map_err(|stop| match (stop, name) {
+            (Stop::Refused(Refused::Schedule(Refusal::WrongStatus { status, .. })), Some(verb)) => {
+                Stop::Refused(Refused::Schedule(Refusal::WrongStatus { verb, status }))
             }
             (other, _) => other,
-        }))
+        })?;
+        Ok(Answer::Schedule(id))
     }
 }
 

@@ -12,11 +12,12 @@ use super::{Change, Notice, TransactionReader, Turn, Wakeup};
 use crate::ids::{RunKey, ScheduleId};
 use crate::ledger::Entry;
 use crate::schedule::{self, DecideContext, Input, Refusal, Status, Turning, Verdict};
+use crate::stop::{Stop, refuse, unless_refused};
 
 impl<B: TransactionReader> Turn<'_, B> {
     pub(super) fn schedule_due(&mut self, id: ScheduleId) -> Result<(), B::Error> {
         // A deleted schedule has nothing due, and the input `Due` is never refused.
-        let _ = self.decide_schedule(id, Input::Due, None)?;
+        unless_refused(self.decide_schedule(id, Input::Due, None))?;
         Ok(())
     }
 
@@ -26,16 +27,16 @@ impl<B: TransactionReader> Turn<'_, B> {
         id: ScheduleId,
         input: Input<'_>,
         by_hand: Option<&NewRun>,
-    ) -> Result<Result<(), Refused>, B::Error> {
+    ) -> Result<(), Stop<Refused, B::Error>> {
         if !self.load_schedule(id)? {
-            return Ok(Err(Refused::unknown_schedule(id)));
+            return refuse(Refused::unknown_schedule(id));
         }
         self.deciding = Some(Wakeup::Schedule(id));
         let mut hold = self.hold(id)?;
         if matches!(input, Input::Due) && hold.is_none() && self.waits_for_its_turn(id)? {
             hold = Some("an earlier run of this producer waits for its workflow to be free");
         }
-        let Some(entity) = self.loaded.schedules.loaded_mut(id) else { return Ok(Ok(())) };
+        let Some(entity) = self.loaded.schedules.loaded_mut(id) else { return Ok(()) };
         let overrides = match entity.now.progress.has_overrides {
             true => self.reader.overrides(id)?,
             false => Vec::new(),
@@ -56,7 +57,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         let plan = match declared.plan(self.context.rules, anchor, &spread_key) {
             Ok(plan) => plan,
             Err(mistakes) if matches!(input, Input::Edit(_)) => {
-                return Ok(Err(Refused::Invalid(vec![(0, mistakes)])));
+                return refuse(Refused::Invalid(vec![(0, mistakes)]));
             }
             Err(mistakes) => {
                 let ended = match &input {
@@ -64,7 +65,7 @@ impl<B: TransactionReader> Turn<'_, B> {
                     _ => None,
                 };
                 self.unreadable(id, &mistakes, ended)?;
-                return Ok(Ok(()));
+                return Ok(());
             }
         };
         let edits = matches!(input, Input::Edit(_));
@@ -85,7 +86,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         };
         let mut decision = match schedule::decide(&mut entity.now, input, &mut situation) {
             Ok(decision) => decision,
-            Err(refusal) => return self.refused(id, refusal),
+            Err(refusal) => return refuse(self.refused(id, refusal)?),
         };
         let change = if edits { Change::Declaration } else { Change::Progress };
         entity.touch(change);
@@ -111,7 +112,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             Some(Verdict::Succeeded) => self.schedule_succeeded(id, ended)?,
             None => {}
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
     /// The nominal times in a range whose occurrences have run or wait to run.
@@ -139,18 +140,14 @@ impl<B: TransactionReader> Turn<'_, B> {
         self.reader.ran_of(id, &nominal)
     }
 
-    fn refused(
-        &mut self,
-        id: ScheduleId,
-        refusal: Refusal,
-    ) -> Result<Result<(), Refused>, B::Error> {
-        Ok(Err(match refusal {
+    fn refused(&mut self, id: ScheduleId, refusal: Refusal) -> Result<Refused, B::Error> {
+        Ok(match refusal {
             Refusal::Busy(run) => {
                 let run = self.run_id(run)?;
                 Refused::busy(format!("Schedule {id} is active already"), run)
             }
             other => Refused::Schedule(other),
-        }))
+        })
     }
 
     pub(super) fn run_id(

@@ -9,6 +9,7 @@ use super::{TransactionReader, Turn, WorkflowStatus};
 use crate::ids::{RunId, RunKey, ScheduleId, WorkflowId};
 use crate::run::{self, Item, RunState, StepRecord, TriggeredBy};
 use crate::schedule::Input;
+use crate::stop::{Stop, refuse};
 
 /// How many pending runs are read at a time.
 const LOOKED_AT: usize = 128;
@@ -16,38 +17,36 @@ const LOOKED_AT: usize = 128;
 impl<B: TransactionReader> Turn<'_, B> {
     pub(super) fn start_schedule(&mut self, id: ScheduleId, new: &NewRun) -> Asked<B::Error> {
         if !self.load_schedule(id)? {
-            return Ok(Err(Refused::unknown_schedule(id)));
+            return refuse(Refused::unknown_schedule(id));
         }
-        if let Some(refused) = self.unfit_for_schedule(id, new.payload.as_deref())? {
-            return Ok(Err(refused));
-        }
+        self.check_payload_for_schedule(id, new.payload.as_deref())?;
         let schedule = self.loaded.schedules.get(id);
         let workflow = schedule.map(|schedule| schedule.workflow);
         let trigger = schedule.and_then(|schedule| schedule.trigger.as_deref());
         let is_producer = trigger.and_then(producer_of_trigger).is_some();
         if let Some(workflow) = workflow.filter(|_| new.if_busy == IfBusy::Refuse) {
             if is_producer && let Some(run) = self.handler_in_the_way(workflow)? {
-                return Ok(Err(self.busy_handler(workflow, run)?));
+                return refuse(self.busy_handler(workflow, run)?);
             }
-            if !is_producer && let Some(refused) = self.at_its_limit(workflow)? {
-                return Ok(Err(refused));
+            if !is_producer {
+                self.check_limit(workflow)?;
             }
         }
-        let started = self.decide_schedule(id, Input::Start(new.if_busy), Some(new))?;
-        Ok(started.map(|()| Answer::Run(RunId::Other(new.id).to_string())))
+        self.decide_schedule(id, Input::Start(new.if_busy), Some(new))?;
+        Ok(Answer::Run(RunId::Other(new.id).to_string()))
     }
 
-    /// The refusal for a caller who does not want to wait, if the workflow has reached its limit of
+    /// Refuses a run of a caller who does not want to wait, if the workflow has reached its limit of
     /// runs. Pending runs count, since they begin first.
-    fn at_its_limit(&mut self, id: WorkflowId) -> Result<Option<Refused>, B::Error> {
-        let Some(workflow) = self.load_workflow(id)? else { return Ok(Some(unknown_workflow(id))) };
-        let Some(limit) = workflow.concurrency else { return Ok(None) };
+    fn check_limit(&mut self, id: WorkflowId) -> Result<(), Stop<Refused, B::Error>> {
+        let Some(workflow) = self.load_workflow(id)? else { return refuse(unknown_workflow(id)) };
+        let Some(limit) = workflow.concurrency else { return Ok(()) };
         let active = workflow.active;
         let what = format!("Workflow {} runs at most {limit} at a time", workflow.name);
         let room = limit.saturating_sub(active) as usize;
         let pending = self.pending_processes(id, room)?;
         if pending.len() < room {
-            return Ok(None);
+            return Ok(());
         }
         // All handlers of a workflow together have at most one active run, so one of two runs is a
         // process.
@@ -63,7 +62,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             }
         }
         let run = self.run_id(in_the_way)?;
-        Ok(Some(Refused::busy(what, run)))
+        refuse(Refused::busy(what, run))
     }
 
     /// The oldest pending runs of a workflow that are not handler runs, at least `wanted` if there
@@ -90,27 +89,23 @@ impl<B: TransactionReader> Turn<'_, B> {
 
     pub(super) fn start_workflow(&mut self, id: WorkflowId, new: &NewRun) -> Asked<B::Error> {
         let Some(workflow) = self.load_workflow(id)?.cloned() else {
-            return Ok(Err(unknown_workflow(id)));
+            return refuse(unknown_workflow(id));
         };
         let Some(live) = workflow.live.filter(|_| workflow.status == WorkflowStatus::Published)
         else {
             let message = format!("Workflow {} has no published version.", workflow.name);
-            return Ok(Err(Refused::Conflict(message)));
+            return refuse(Refused::Conflict(message));
         };
         let definition = self.definition(id, live)?;
         if definition.steps.is_empty() {
             return self.start_all_handlers(id, &definition, new);
         }
-        if let Some(refused) = self.unfit_payload(id, new.payload.as_deref())? {
-            return Ok(Err(refused));
-        }
-        if new.if_busy == IfBusy::Refuse
-            && let Some(refused) = self.at_its_limit(id)?
-        {
-            return Ok(Err(refused));
+        self.check_payload(id, new.payload.as_deref())?;
+        if new.if_busy == IfBusy::Refuse {
+            self.check_limit(id)?;
         }
         self.create_run(new, id, live, Origin::of(TriggeredBy::Manual))?;
-        Ok(Ok(Answer::Run(RunId::Other(new.id).to_string())))
+        Ok(Answer::Run(RunId::Other(new.id).to_string()))
     }
 
     pub(super) fn retry_run(
@@ -119,12 +114,12 @@ impl<B: TransactionReader> Turn<'_, B> {
         from_start: bool,
         new: &NewRun,
     ) -> Asked<B::Error> {
-        let Some(key) = self.reader.run_key(id)? else { return Ok(Err(unknown_run(id))) };
+        let Some(key) = self.reader.run_key(id)? else { return refuse(unknown_run(id)) };
         self.load_run(key)?;
-        let Some(run) = self.loaded.runs.get(key).cloned() else { return Ok(Err(unknown_run(id))) };
+        let Some(run) = self.loaded.runs.get(key).cloned() else { return refuse(unknown_run(id)) };
         if !run.status.has_ended() || (!from_start && run.status == run::RunStatus::Succeeded) {
             let refusal = run::Refusal::WrongStatus { verb: "retry", status: run.status };
-            return Ok(Err(Refused::Run(refusal)));
+            return refuse(Refused::Run(refusal));
         }
         let records = match from_start {
             true => Vec::new(),
@@ -138,7 +133,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         if run.handler.is_some() {
             let message = "Runs of producers and consumers are tried again by their workflow: \
                            resume it, or start the handler.";
-            return Ok(Err(Refused::Conflict(message.to_owned())));
+            return refuse(Refused::Conflict(message.to_owned()));
         }
         let origin = Origin {
             retry_of: Some(id.clone()),
@@ -154,7 +149,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         let new = NewRun { trace: new.trace.or(run.trace), ..new.clone() };
         let new_key = self.create_run(&new, run.workflow, run.version, origin)?;
         self.take_over_records(new_key, records);
-        Ok(Ok(Answer::Run(RunId::Other(new.id).to_string())))
+        Ok(Answer::Run(RunId::Other(new.id).to_string()))
     }
 
     /// Continues a consumer's run where it failed, as a new run.
@@ -201,7 +196,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         trigger: &str,
         new: &NewRun,
     ) -> Asked<B::Error> {
-        let Some(workflow) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
+        let Some(workflow) = self.load_workflow(id)? else { return refuse(unknown_workflow(id)) };
         let (name, paused) = (workflow.name.clone(), workflow.paused);
         let live = workflow.live.filter(|_| workflow.status == WorkflowStatus::Published);
         let definition = match live {
@@ -212,17 +207,15 @@ impl<B: TransactionReader> Turn<'_, B> {
             definition.triggers.iter().find(|known| known.id == trigger).cloned()
         });
         let (Some(live), Some(known)) = (live, known) else {
-            return Ok(Err(Refused::NotFound { what: "trigger", id: trigger.to_owned() }));
+            return refuse(Refused::NotFound { what: "trigger", id: trigger.to_owned() });
         };
         if paused || !known.enabled {
             let what =
                 if paused { format!("Workflow {name}") } else { format!("Trigger {trigger}") };
-            return Ok(Err(Refused::Conflict(format!("{what} is paused: nothing was started."))));
+            return refuse(Refused::Conflict(format!("{what} is paused: nothing was started.")));
         }
-        if let Some(refused) = self.unfit_payload(id, new.payload.as_deref())? {
-            return Ok(Err(refused));
-        }
+        self.check_payload(id, new.payload.as_deref())?;
         self.create_run(new, id, live, Origin::of(TriggeredBy::Webhook))?;
-        Ok(Ok(Answer::Run(RunId::Other(new.id).to_string())))
+        Ok(Answer::Run(RunId::Other(new.id).to_string()))
     }
 }

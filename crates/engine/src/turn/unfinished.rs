@@ -10,6 +10,7 @@ use super::{TransactionReader, Turn};
 use crate::handlers::{Cause, Handler};
 use crate::ids::{HandlerId, RunId, RunKey, WorkflowId};
 use crate::run::{Resolution, Run, RunState, StepRecord, StepState};
+use crate::stop::refuse;
 use crate::topics::{EventState, EventStatus};
 
 /// An ended run whose events are still reserved, and the consumer that should continue it.
@@ -68,7 +69,7 @@ impl<B: TransactionReader> Turn<'_, B> {
                 self.nothing_left(unfinished)?;
             }
         }
-        Ok(Ok(Answer::Run(id.to_string())))
+        Ok(Answer::Run(id.to_string()))
     }
 
     /// Repeats the last phase at once, as a new run, at a person's request.
@@ -82,10 +83,10 @@ impl<B: TransactionReader> Turn<'_, B> {
             consumer.retry_at = None;
         }
         let Some(handler) = self.handler(unfinished.consumer).cloned() else {
-            return Ok(Err(Refused::NotFound { what: "handler", id: String::new() }));
+            return refuse(Refused::NotFound { what: "handler", id: String::new() });
         };
         self.resume_consumer(unfinished.consumer, &handler, unfinished.run, new)?;
-        Ok(Ok(Answer::Run(RunId::Other(new.id).to_string())))
+        Ok(Answer::Run(RunId::Other(new.id).to_string()))
     }
 
     /// Continues a run whose mutation is done and whose last phase is not, as a new run, as soon as
@@ -124,20 +125,20 @@ impl<B: TransactionReader> Turn<'_, B> {
     ) -> Asked<B::Error> {
         let Some(run) = fate.run else {
             let message = format!("Cannot skip event {message_id}: it is reserved by no run.");
-            return Ok(Err(Refused::Conflict(message)));
+            return refuse(Refused::Conflict(message));
         };
         let Some(unfinished) = self.unfinished_run(run)? else {
             let run = self.run_id(Some(run))?.map(|id| id.to_string()).unwrap_or_default();
             let message = format!(
                 "Event {message_id} is reserved by run {run}, which works on it. Wait for the run, or cancel it."
             );
-            return Ok(Err(Refused::Conflict(message)));
+            return refuse(Refused::Conflict(message));
         };
         self.skip_mutated(std::slice::from_ref(fate), by)?;
         if self.reserved_by(run)?.is_empty() {
             self.nothing_left(unfinished)?;
         }
-        Ok(Ok(Answer::Count(1)))
+        Ok(Answer::Count(1))
     }
 
     /// Skips the events of a run that was cancelled after its mutation. Making them pending again

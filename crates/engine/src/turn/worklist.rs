@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 
 use super::capacity::STARTED;
 use super::events::Publisher;
-use super::runs::Decided;
 use super::writes::{ApprovalWrite, WaitWrite};
 use super::{Effect, TransactionReader, Turn, Wakeup};
 use crate::ids::{RunKey, ScheduleId, TopicId, WorkflowId};
@@ -16,6 +15,7 @@ use crate::run::{
     self, Awaiting, Decision, Ending, Input, Item, NewChild, Part, Published, RunError,
 };
 use crate::schedule;
+use crate::stop::unless_refused;
 use crate::topics::Event;
 
 /// One consequence of a decision, not yet carried out.
@@ -110,7 +110,7 @@ impl<B: TransactionReader> Turn<'_, B> {
                 let error = error.as_deref();
                 let input = schedule::Input::RunEnded { run, ending, error, retryability };
                 // A schedule that was deleted meanwhile needs no notification.
-                let _: Result<(), super::Refused> = self.decide_schedule(schedule, input, None)?;
+                unless_refused(self.decide_schedule(schedule, input, None))?;
                 Ok(())
             }
         }
@@ -133,7 +133,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         if has_ended || !is_cancel && self.definition_if_readable(workflow, version)?.is_none() {
             return Ok(());
         }
-        let _: Result<Decided, run::Refusal> = self.decide_run(key, input)?;
+        unless_refused(self.decide_run(key, input))?;
         Ok(())
     }
 

@@ -109,7 +109,7 @@ impl World {
         let moment = Moment::new(self.now, self.awake_since);
         let mut turn = Turn::new(&mut self.memory, &self.rules, moment, self.node, capacity)
             .telling(&self.setup);
-        let answer = turn.command(command).unwrap()?;
+        let answer = turn.command(command).map_err(|stop| stop.refusal().unwrap())?;
         turn.fill_slots().unwrap();
         let turned = turn.finish();
         let more = turned.capacity.has_more;
@@ -245,7 +245,7 @@ impl World {
             .telling(&self.setup);
         for GoingOn { run, token, end, .. } in ended {
             // The engine refuses a late report, as it should.
-            let _ = turn.report(run, token, end).unwrap();
+            let _ = turn.report(run, token, end).map_err(|stop| stop.refusal().unwrap());
         }
         for wakeup in due {
             turn.wake(wakeup).unwrap();

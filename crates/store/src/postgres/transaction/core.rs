@@ -138,8 +138,10 @@ fn take_turn(
         // Before due wakeups: a run that ends at an instant is settled before an occurrence at that
         // instant is decided.
         for report in &request.reports {
-            let settled = turn.report(report.run, report.token, report.end.clone())?;
-            refused += usize::from(settled.is_err());
+            if let Err(stop) = turn.report(report.run, report.token, report.end.clone()) {
+                stop.refusal()?;
+                refused += 1;
+            }
         }
         // A calendar has changed and these schedules were not recomputed yet. Nothing may be
         // decided by an old calendar.
@@ -363,7 +365,7 @@ fn carry_out(
     if let Command::ClaimAttempts { .. } = command {
         turn = turn.without(&set_aside);
     }
-    let answer = guarded(|| turn.command(command)?.map_err(Failure::Refused));
+    let answer = guarded(|| Ok(turn.command(command)?));
     let answer = answer.map_err(|failure| failure.about(turn.deciding()))?;
     let answer = counting(answer, deleted);
     let turned = turn.finish();

@@ -107,7 +107,10 @@ impl Core {
             // Before due wakeups: a run that ends at an instant is settled before an occurrence at
             // that instant is decided.
             for report in request.reports {
-                refused += usize::from(turn.report(report.run, report.token, report.end)?.is_err());
+                if let Err(stop) = turn.report(report.run, report.token, report.end) {
+                    stop.refusal()?;
+                    refused += 1;
+                }
             }
             // A calendar has changed and these schedules were not recomputed yet. Nothing may be
             // decided by an old calendar.
@@ -207,7 +210,7 @@ impl Core {
         if let Command::ClaimAttempts { .. } = command {
             turn = turn.without(&self.set_aside);
         }
-        let answer = guarded(|| turn.command(command)?.map_err(Failure::Refused));
+        let answer = guarded(|| Ok(turn.command(command)?));
         let answer = answer.map_err(|failure| failure.about(turn.deciding()))?;
         let answer = counting(answer, deleted);
         let turned = turn.finish();
