@@ -231,8 +231,8 @@ impl<'a> Outlook<'a> {
         rows.collect()
     }
 
-    /// Starts that do not follow from the rule any more: retries of failed runs, and occurrences that
-    /// wait for the pace of a catch-up or backfill.
+    /// Starts that do not follow from the rule any more: retries of failed runs, and occurrences
+    /// that wait for the pace of a catch-up or backfill.
     fn delayed(&self, after: Timestamp) -> impl Iterator<Item = (Timestamp, Ahead)> {
         let progress = &self.schedule.progress;
         let retries = progress.active.iter().filter_map(|active| match active {

@@ -306,9 +306,9 @@ impl<B: TransactionReader> Turn<'_, B> {
         Ok(())
     }
 
-    /// Begins a run that was just created, or records that it waits for a slot. If older runs may be
-    /// waiting, they go first: `fill_slots` begins them, and then this one. A handler's run does not
-    /// wait for those, only for its workflow's turn.
+    /// Begins a run that was just created, or records that it waits for a slot. If older runs may
+    /// be waiting, they go first: `fill_slots` begins them, and then this one. A handler's run does
+    /// not wait for those, only for its workflow's turn.
     pub(super) fn begin_or_wait(&mut self, key: RunKey) -> Result<(), B::Error> {
         if !self.is_pending(key) {
             return Ok(());

@@ -36,8 +36,8 @@ impl<B: TransactionReader> Turn<'_, B> {
         Ok(Answer::Run(RunId::Other(new.id).to_string()))
     }
 
-    /// Refuses a run of a caller who does not want to wait, if the workflow has reached its limit of
-    /// runs. Pending runs count, since they begin first.
+    /// Refuses a run of a caller who does not want to wait, if the workflow has reached its limit
+    /// of runs. Pending runs count, since they begin first.
     fn check_limit(&mut self, id: WorkflowId) -> Result<(), Stop<Refused, B::Error>> {
         let Some(workflow) = self.load_workflow(id)? else { return refuse(unknown_workflow(id)) };
         let Some(limit) = workflow.concurrency else { return Ok(()) };

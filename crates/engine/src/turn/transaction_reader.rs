@@ -88,8 +88,8 @@ pub trait TransactionReader {
         workflow: WorkflowId,
         limit: usize,
     ) -> Result<Vec<RunKey>, Self::Error>;
-    /// The pending runs of a paused workflow that do not wait for its resumption, oldest first: those
-    /// of handlers, and those whose origin is not in [`TriggeredBy::HELD_BY_PAUSE`].
+    /// The pending runs of a paused workflow that do not wait for its resumption, oldest first:
+    /// those of handlers, and those whose origin is not in [`TriggeredBy::HELD_BY_PAUSE`].
     ///
     /// [`TriggeredBy::HELD_BY_PAUSE`]: crate::run::TriggeredBy::HELD_BY_PAUSE
     fn pending_while_paused(

@@ -1,8 +1,8 @@
 //! The JSON Schema of a definition, for editors and programs.
 //!
 //! The keys are listed here with their meaning, by the type of step or mapping they belong to
-//! (`keys`, `steps`, `triggers`, `schedules`, `rules`); a test compares them with the keys that the reader
-//! knows. Only the reader checks what a schema cannot express: dependencies, cycles and
+//! (`keys`, `steps`, `triggers`, `schedules`, `rules`); a test compares them with the keys that the
+//! reader knows. Only the reader checks what a schema cannot express: dependencies, cycles and
 //! expressions.
 
 mod keys;

@@ -10,7 +10,7 @@ use crate::postgres::connections::tx_connection::{TxConnection, param};
 use crate::postgres::rows::decode::{get, small};
 use crate::postgres::transaction::apply::column;
 use crate::postgres::transaction::load;
-use crate::postgres::transaction::reader::Loaded;
+use crate::postgres::transaction::loaded::Loaded;
 
 /// How many more parts than asked for are looked at in one query: other transactions may hold the
 /// first ones.

@@ -10,7 +10,7 @@ use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::rows::columns::{of_run, of_schedule, of_workflow};
 use crate::postgres::rows::decode;
 use crate::postgres::rows::decode::get;
-use crate::postgres::transaction::reader::Loaded;
+use crate::postgres::transaction::loaded::Loaded;
 
 /// Selects schedules, and whether the two rows of each have the same version.
 macro_rules! schedule_columns {

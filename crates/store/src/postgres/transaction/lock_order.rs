@@ -14,8 +14,9 @@ use crate::failure::Failure;
 use crate::postgres::connections::tx_connection::param;
 use crate::postgres::rows::decode::get;
 use crate::postgres::transaction::load;
+use crate::postgres::transaction::loaded::Loaded;
 use crate::postgres::transaction::lock_retry::LockNeeds;
-use crate::postgres::transaction::reader::{Loaded, PgTransactionReader};
+use crate::postgres::transaction::reader::PgTransactionReader;
 
 /// A transaction that began anew this many times waits for the rest in any order. If that makes a
 /// deadlock, the database ends it and it is retried. No transaction is known to need as many.

@@ -11,6 +11,7 @@ pub(crate) mod claims;
 pub(crate) mod core;
 pub(crate) mod last_steps;
 pub(crate) mod load;
+pub(crate) mod loaded;
 pub(crate) mod lock_order;
 pub(crate) mod lock_retry;
 pub(crate) mod minute_counts;

@@ -6,7 +6,6 @@
 //! handlers, and a topic's lock covers its events; subscribers of a topic are locked before it.
 
 use std::collections::hash_map::Entry;
-use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use engine::incidents::Incident;
 use engine::run::{Item, Part, Run, StepRecord, TriggeredBy};
 use engine::schedule::{Override, Schedule};
 use engine::topics::{Event, EventStatus, Subscriber, Topic};
-use engine::turn::{ById, TransactionReader, Wakeup, Workflow};
+use engine::turn::{TransactionReader, Workflow};
 use engine::{
     EventKey, HandlerId, IncidentKey, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId,
 };
@@ -26,13 +25,14 @@ use tokio_postgres::Row;
 use crate::failure::Failure;
 use crate::machine_clock::Reading;
 use crate::postgres::Shared;
-use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
+use crate::postgres::connections::query::many;
+use crate::postgres::connections::tx_connection::{Param, Query, TxConnection, param};
 use crate::postgres::rows::columns::of_step;
 use crate::postgres::rows::decode::{self, narrow};
-use crate::postgres::transaction::apply_progress::PreviousRow;
 use crate::postgres::transaction::claims;
 use crate::postgres::transaction::last_steps::{self, LAST_STEPS};
 use crate::postgres::transaction::load;
+use crate::postgres::transaction::loaded::Loaded;
 use crate::postgres::transaction::lock_retry::LockNeeds;
 use crate::postgres::transaction::topic_load::LoadedTopics;
 use crate::set_aside::if_readable;
@@ -40,81 +40,6 @@ use crate::stored::ms;
 
 /// How many keys of runs, or of events, are taken from their sequence at a time.
 pub(crate) const KEYS: i64 = 4_096;
-
-/// The rows that were loaded.
-#[derive(Default)]
-pub(crate) struct Loaded {
-    pub(crate) schedules: ById<ScheduleId, Box<Schedule>>,
-    /// Each schedule the engine was given, as it was loaded.
-    pub(crate) before: ById<ScheduleId, PreviousRow>,
-    pub(crate) runs: ById<RunKey, Box<Run>>,
-    /// Runs that cannot be read, and why.
-    pub(crate) unreadable: ById<RunKey, String>,
-    pub(crate) workflows: ById<WorkflowId, Workflow>,
-    pub(crate) overrides: ById<ScheduleId, Vec<Override>>,
-    /// Workflows whose row this transaction has locked and may change.
-    pub(crate) owned_workflows: HashSet<WorkflowId>,
-    /// Schedules that this transaction has locked.
-    pub(crate) locked: HashSet<ScheduleId>,
-    /// Runs that this transaction has locked, or whose schedule it has locked: no other transaction
-    /// decides them.
-    pub(crate) locked_runs: HashSet<RunKey>,
-    /// The runs of which only the schedule is locked: runs this node wrote itself, with the stamp
-    /// each row must still carry.
-    pub(crate) unlocked: ById<RunKey, i64>,
-    /// Pending runs that are locked and may begin, by workflow and oldest first; and whether there
-    /// may be more.
-    pub(crate) pending: ById<WorkflowId, (VecDeque<RunKey>, bool)>,
-    /// Records of the parts of a step.
-    pub(crate) steps: ById<(RunKey, u32), Vec<StepRecord>>,
-    /// Loaded schedules whose next time may come from an older calendar.
-    pub(crate) outdated: Vec<ScheduleId>,
-    /// Something was locked by another node and was passed over.
-    pub(crate) passed_over: bool,
-    pub(crate) topics: LoadedTopics,
-    /// Set-aside schedules, runs and handlers: skipped if they cannot be read.
-    set_aside: Arc<HashSet<Wakeup>>,
-}
-
-impl Loaded {
-    /// Whether the run's row was found, readable or not.
-    pub(crate) fn has_run(&self, key: RunKey) -> bool {
-        self.runs.contains_key(&key) || self.unreadable.contains_key(&key)
-    }
-
-    /// Drops the handlers of workflows that are not locked exclusively. Such a workflow had no
-    /// handlers when it was loaded, so these were read without the lock that covers them.
-    pub(crate) fn forget_others_handlers(&mut self, workflows: &[i64]) {
-        for id in workflows.iter().copied().map(WorkflowId) {
-            if !self.owned_workflows.contains(&id) {
-                let known = self.topics.handlers_of.remove(&id).unwrap_or_default();
-                known.iter().for_each(|handler| drop(self.topics.handlers.remove(handler)));
-            }
-        }
-    }
-}
-
-impl Loaded {
-    /// What was read; `None` if it cannot be read and is set aside already.
-    pub(crate) fn readable<T>(
-        &self,
-        what: Wakeup,
-        read: Result<T, Failure>,
-    ) -> Result<Option<T>, Failure> {
-        match read {
-            Ok(read) => Ok(Some(read)),
-            Err(_) if self.set_aside.contains(&what) => Ok(None),
-            Err(failure) => Err(failure.about(Some(what))),
-        }
-    }
-
-    /// Hands a loaded schedule to the engine to change.
-    fn give(&mut self, id: ScheduleId) -> Option<Box<Schedule>> {
-        let schedule = self.schedules.remove(&id)?;
-        self.before.insert(id, PreviousRow::of(&schedule));
-        Some(schedule)
-    }
-}
 
 /// A turn that reads more than was loaded at first must end after this time: chains of events are
 /// read link by link, and other transactions wait meanwhile.
@@ -216,9 +141,26 @@ impl<'a> PgTransactionReader<'a> {
     pub(crate) fn keys(
         &mut self,
         sql: &'static str,
-        params: Vec<crate::postgres::connections::tx_connection::Param>,
+        params: Vec<Param>,
     ) -> Result<Vec<i64>, Failure> {
         self.tx.one(sql, params)?.iter().map(|row| decode::get(row, 0)).collect()
+    }
+
+    /// The keys of runs that a query finds, with the runs loaded and locked.
+    fn taken_keys(
+        &mut self,
+        sql: &'static str,
+        params: Vec<Param>,
+    ) -> Result<Vec<RunKey>, Failure> {
+        let keys = self.keys(sql, params)?;
+        self.take_runs(keys.clone())?;
+        Ok(keys.into_iter().map(RunKey).collect())
+    }
+
+    /// The keys of runs that a query finds and that no other transaction holds.
+    fn free_keys(&mut self, sql: &'static str, params: Vec<Param>) -> Result<Vec<RunKey>, Failure> {
+        let keys = self.keys(sql, params)?;
+        load::free_runs(self.tx, &mut self.loaded, keys)
     }
 }
 
@@ -383,9 +325,7 @@ impl TransactionReader for PgTransactionReader<'_> {
         let sql =
             "SELECT key FROM open_runs WHERE status = 0 AND handler IS NOT NULL AND workflow = $1
                    ORDER BY key + 0 LIMIT $2";
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let keys = self.keys(sql, vec![param(workflow.0), param(limit)])?;
-        load::free_runs(self.tx, &mut self.loaded, keys)
+        self.free_keys(sql, vec![param(workflow.0), param(many(limit))])
     }
 
     fn pending_while_paused(
@@ -397,9 +337,7 @@ impl TransactionReader for PgTransactionReader<'_> {
                      AND (handler IS NOT NULL OR triggered_by <> ALL($2))
                    ORDER BY key + 0 LIMIT $3";
         let held = TriggeredBy::HELD_BY_PAUSE.map(|held| narrow(&TriggeredBy::ALL, held));
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let keys = self.keys(sql, vec![param(workflow.0), param(held.to_vec()), param(limit)])?;
-        load::free_runs(self.tx, &mut self.loaded, keys)
+        self.free_keys(sql, vec![param(workflow.0), param(held.to_vec()), param(many(limit))])
     }
 
     fn is_exhausted(&self) -> bool {
@@ -410,28 +348,20 @@ impl TransactionReader for PgTransactionReader<'_> {
 
     fn ready(&mut self, limit: usize) -> Result<Vec<RunKey>, Failure> {
         let sql = "SELECT key FROM open_runs WHERE lacks_place ORDER BY key + 0 LIMIT $1";
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let keys = self.keys(sql, vec![param(limit)])?;
-        load::free_runs(self.tx, &mut self.loaded, keys)
+        self.free_keys(sql, vec![param(many(limit))])
     }
 
     fn active_runs(&mut self, id: WorkflowId, limit: usize) -> Result<Vec<RunKey>, Failure> {
         let sql = "SELECT key FROM open_runs WHERE status IN (1, 2, 3) AND workflow = $1
                    ORDER BY key + 0 LIMIT $2";
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let keys = self.keys(sql, vec![param(id.0), param(limit)])?;
-        self.take_runs(keys.clone())?;
-        Ok(keys.into_iter().map(RunKey).collect())
+        self.taken_keys(sql, vec![param(id.0), param(many(limit))])
     }
 
     fn owned_by(&mut self, node: NodeId, limit: usize) -> Result<Vec<RunKey>, Failure> {
         // A run with an attempt that is being performed has status 1, running.
         let sql = "SELECT key FROM open_runs WHERE status = 1 AND $1 = ANY(owners)
                    ORDER BY key + 0 LIMIT $2";
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let keys = self.keys(sql, vec![param(node.0), param(limit)])?;
-        self.take_runs(keys.clone())?;
-        Ok(keys.into_iter().map(RunKey).collect())
+        self.taken_keys(sql, vec![param(node.0), param(many(limit))])
     }
 
     fn ran_of(&mut self, id: ScheduleId, nominal: &[Timestamp]) -> Result<Vec<Timestamp>, Failure> {
@@ -446,8 +376,7 @@ impl TransactionReader for PgTransactionReader<'_> {
     fn descendants(&mut self, root: RunKey, limit: usize) -> Result<usize, Failure> {
         let sql = "SELECT count(*) FROM ((SELECT 1 FROM open_runs WHERE root = $1 LIMIT $2)
                    UNION ALL (SELECT 1 FROM ended_runs WHERE root = $1 LIMIT $2)) AS of_root";
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let found = self.keys(sql, vec![param(root.0), param(limit)])?;
+        let found = self.keys(sql, vec![param(root.0), param(many(limit))])?;
         Ok(found.first().map_or(0, |count| usize::try_from(*count).unwrap_or(usize::MAX)))
     }
 

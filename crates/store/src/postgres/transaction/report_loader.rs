@@ -13,7 +13,7 @@ use crate::postgres::rows::decode::get;
 use crate::postgres::transaction::load::{
     self, LOCK_RUNS, LOCK_SCHEDULES, LOCKED_RUNS, SCHEDULES_AGAIN,
 };
-use crate::postgres::transaction::reader::Loaded;
+use crate::postgres::transaction::loaded::Loaded;
 use crate::postgres::transaction::row_cache::Remembered;
 
 /// The state between sending the queries and keeping their answers.

@@ -122,7 +122,9 @@ impl Told {
                         },
                     }
                 }
-                @if let Told::Meant { plan, rows, .. } = self { (times(context, &plan.timing, rows)) }
+                @if let Told::Meant { plan, rows, .. } = self {
+                    (times(context, &plan.timing, rows))
+                }
             }
         }
     }
