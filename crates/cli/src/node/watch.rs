@@ -95,7 +95,10 @@ impl Watch {
             if let Err(failure) = folder::tell_gone(hub, &self.name, &found, self.prune).await {
                 tracing::error!("workflows whose file is gone cannot be looked for: {failure}");
             }
-            self.published.retain(|name, _| !gone(name));
+            // While a file is wrong, it is not known which workflows are gone.
+            if found.wrong.is_empty() {
+                self.published.retain(|name, _| !gone(name));
+            }
         }
     }
 }

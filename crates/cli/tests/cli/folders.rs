@@ -100,6 +100,24 @@ fn a_file_that_is_wrong_is_passed_over_and_told() {
 }
 
 #[test]
+fn a_file_that_goes_while_another_is_wrong_is_missed_when_that_is_mended() {
+    let good = "name: other\nsteps: [{ id: x, type: noop }]\n";
+    let home = Home::new()
+        .with("other.yaml", good)
+        .with("gone.yaml", "name: gone\nsteps: [{ id: x, type: noop }]\n");
+    let mut node = later(&home, 0, &["--watch", "--prune"]);
+    let other = home.definitions().join("other.yaml");
+    std::fs::write(&other, good.replace("noop", "nope")).expect("it is written");
+    node.logged("nope");
+    std::fs::remove_file(home.definitions().join("gone.yaml")).expect("it is removed");
+    node.logged("workflow gone has no file in ");
+    assert_eq!(workflow(&node, "gone")["status"], "published");
+    std::fs::write(&other, good).expect("it is written");
+    assert_eq!(node.logged("; it was archived")["workflow"], "gone");
+    assert!(node.stop().success());
+}
+
+#[test]
 fn a_file_that_is_gone_is_told_and_its_workflow_archived_if_asked() {
     let home = Home::new()
         .with("kept.yaml", "name: kept\nsteps: [{ id: x, type: noop }]\n")

@@ -141,7 +141,12 @@ impl Channel {
         match text.split_once(':') {
             Some((kind, to)) if CHANNELS.contains(&kind) => of_kind(kind, to),
             _ => {
-                let problem = Problem::whole("notify", text, "not a channel");
+                // What follows in a URL may be secret.
+                let shown = match text.split_once("://") {
+                    Some((scheme, _)) => format!("{scheme}://…"),
+                    None => text.to_owned(),
+                };
+                let problem = Problem::whole("notify", &shown, "not a channel");
                 let allowed = "email:ADDRESS, webhook:URL, slack:URL";
                 Err(Box::new(problem.allow(allowed).suggest("email:ops@example.com")))
             }
@@ -277,6 +282,9 @@ mod tests {
         ];
         assert_eq!(places, expected);
         assert!(Channel::parse("ops@example.com").is_err());
+        // Somebody forgot the prefix: the rest of the URL may be secret.
+        let problem = Channel::parse("https://u:hunter22@h.example/x").unwrap_err();
+        assert_eq!(&*problem.text, "https://…");
         assert!(IncidentAction::parse("start:No Name").is_err());
     }
 }

@@ -40,9 +40,9 @@ fn forms_of(text: &str) -> Vec<String> {
         return found;
     }
     // Host names are written in lower case.
-    found.push(text.to_ascii_lowercase());
+    found.extend([text.to_ascii_lowercase(), text.to_lowercase()]);
     if text.len() >= SHORTEST_PART {
-        found.push(text.to_ascii_uppercase());
+        found.extend([text.to_ascii_uppercase(), text.to_uppercase()]);
     }
     found.extend(quoted::as_json(text));
     found.extend(quoted::as_html(text));

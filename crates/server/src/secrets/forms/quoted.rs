@@ -47,6 +47,9 @@ pub(super) fn as_plain_json(text: &str) -> [String; 2] {
 /// All the ways in which programs write it into JSON.
 pub(super) fn as_json(text: &str) -> Vec<String> {
     let mut found: Vec<String> = JSON_STYLES.iter().map(|style| styled_json(text, style)).collect();
+    // In ASCII, inside another JSON text.
+    let twice: Vec<String> = found[..2].iter().map(|written| plain_json(written)).collect();
+    found.extend(twice);
     found.extend(as_plain_json(text));
     found
 }
@@ -104,6 +107,9 @@ pub(super) fn as_literal(text: &str) -> Vec<String> {
         // With and without escaped single quotes.
         lines.replace('\'', "\\'"),
         beyond_ascii(&lines, |byte| format!("\\x{byte:02x}")),
+        // Python's `ascii`.
+        in_ascii(&lines),
+        in_ascii(&lines.replace('\'', "\\'")),
         beyond_ascii(&lines, octal),
         beyond_ascii(&lines.replace('\'', "\\'"), octal),
         lines,
@@ -112,6 +118,17 @@ pub(super) fn as_literal(text: &str) -> Vec<String> {
         text.replace('\'', "''"),
         text.replace('"', "\"\""),
     ]
+}
+
+/// Writes each character that is not ASCII by its number, as Python does.
+fn in_ascii(text: &str) -> String {
+    let written = text.chars().map(|letter| match u32::from(letter) {
+        0..0x80 => letter.to_string(),
+        number @ 0x80..0x100 => format!("\\x{number:02x}"),
+        number @ 0x100..0x1_0000 => format!("\\u{number:04x}"),
+        number => format!("\\U{number:08x}"),
+    });
+    written.collect()
 }
 
 /// Writes each byte that is not ASCII with `write`.
