@@ -3,7 +3,7 @@
 /// Why a command or a decision was not carried out.
 #[derive(Debug)]
 pub enum Stop<R, E> {
-    /// What was asked for is not possible, for this reason.
+    /// The command or decision is not possible, for this reason. Nothing was changed.
     Refused(R),
     /// The store failed, or its rows are damaged.
     Failed(E),

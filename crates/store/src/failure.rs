@@ -109,8 +109,8 @@ fn named(what: Option<Wakeup>) -> String {
 }
 
 impl Failure {
-    /// Why no node may join: a unique index that keeps an occurrence from running twice is missing
-    /// or not valid.
+    /// The failure with which a store refuses a node: the unique index that keeps an occurrence
+    /// from running twice is missing or not valid.
     pub(crate) fn without_index(name: &str) -> Failure {
         Failure::Unusable {
             what: format!(

@@ -12,7 +12,7 @@ use crate::moment::whole_millisecond;
 /// A repeat limit further away than this does not shorten what is listed for a later time.
 const FAR: usize = 1_000;
 
-/// A schedule as far as its future depends on it.
+/// Everything from which the coming occurrences of a schedule are computed.
 #[derive(Clone, Copy)]
 pub struct Outlook<'a> {
     pub schedule: &'a Schedule,
@@ -31,7 +31,7 @@ pub struct Ahead {
     /// When it starts; `None` if it does not.
     pub effective: Option<Timestamp>,
     pub fate: AheadFate,
-    /// Why, if it does not simply start when the rule says.
+    /// Why the occurrence is moved, skipped, merged into another or tried again.
     pub reason: Option<String>,
 }
 
@@ -75,7 +75,7 @@ impl<'a> Outlook<'a> {
         self.coming_after(self.undecided(), count)
     }
 
-    /// The same for starts strictly after the instant.
+    /// Like [`Outlook::coming`], for starts strictly after this instant.
     pub fn coming_after(&self, after: Timestamp, count: usize) -> Vec<Ahead> {
         if matches!(self.schedule.status, Status::Done | Status::Dead) {
             return Vec::new();

@@ -18,8 +18,8 @@ use crate::notices;
 use crate::run::{Alert, Input, NewChild, Run, TriggeredBy};
 use crate::stop::{Stop, refuse, unless_refused};
 
-/// What a derived run id is for. Ids that are derived from the same row for different purposes must
-/// differ, and must be the same when the decision is made again.
+/// The reason for which a run id is derived from a row. Two ids of the same row differ if their
+/// purposes do, and an id stays the same when the decision is repeated.
 #[derive(Clone, Copy)]
 pub(super) enum Purpose {
     /// Another try of a producer's run that its schedule did not start.

@@ -89,9 +89,7 @@ pub trait TransactionReader {
         limit: usize,
     ) -> Result<Vec<RunKey>, Self::Error>;
     /// The pending runs of a paused workflow that do not wait for its resumption, oldest first:
-    /// those of handlers, and those whose origin is not in [`TriggeredBy::HELD_BY_PAUSE`].
-    ///
-    /// [`TriggeredBy::HELD_BY_PAUSE`]: crate::run::TriggeredBy::HELD_BY_PAUSE
+    /// those of handlers, and those whose origin is not in `TriggeredBy::HELD_BY_PAUSE`.
     fn pending_while_paused(
         &mut self,
         workflow: WorkflowId,

@@ -83,8 +83,8 @@ pub(super) fn find(words: &[&str], stdin: Stdin) -> Option<Injection> {
     None
 }
 
-/// Whether a command in this text of a shell reads its program from standard input, and with it
-/// what a caller wrote. Behind a pipe or a redirection a command reads something else.
+/// Whether a command in this shell text reads its program from standard input, which the caller of
+/// the run may have written. A command behind a pipe, or with a redirection, reads something else.
 pub(super) fn reads_program(shell: &str, stdin: Stdin) -> bool {
     const BEFORE_COMMANDS: [&str; 11] =
         ["exec", "command", "builtin", "if", "then", "else", "while", "until", "do", "!", "{"];

@@ -116,6 +116,8 @@ impl Driver {
         if self.is_fenced {
             return Err(Failure::Fenced);
         }
+        // The size of the next turn follows the node's clock, not the stopwatch: simulated time
+        // stands still during a turn, so that a simulation does not depend on the machine's speed.
         let took = self.clock.machine_now().duration_since(begun.at);
         match turned {
             Ok(turned) => Ok(self.committed(begun, turned, took)),

@@ -37,9 +37,9 @@ pub(crate) use schedules::{EXPIRED_AT, KEPT_FOR};
 pub(crate) struct Invariant {
     /// The kind of finding, stable for programs. Two invariants may share one.
     code: &'static str,
-    /// What a person reads about a row; `{id}` and `{text}` are the row's values of `told`.
+    /// The message of a finding. `{id}` and `{text}` stand for the two columns that `told` selects.
     message: &'static str,
-    /// The id and the text of a row for its message.
+    /// Two SQL columns for the message of a row: its id and a text.
     told: &'static str,
     /// The table of the rows, with its alias; also joined with others if the mend is neither
     /// [`Mend::Delete`] nor [`Mend::Set`].
@@ -255,8 +255,8 @@ pub(crate) fn check(store: &mut impl Checks, now: Timestamp, repair: bool) -> Ve
     }
     // Before the wakeups are checked: a row that is no longer set aside has no wakeup yet.
     findings.extend(attempted("what is set aside", store.check_set_aside(repair)));
-    // Before the invariants in SQL, which look for the nodes of runs: mending runs corrects their
-    // owners.
+    // Runs are mended before the invariants in SQL are checked: some of those look up the nodes
+    // that own a run's attempts, and mending a run corrects its owners.
     let runs = store.check_runs(repair);
     findings.extend(attempted("runs", runs.map(|found| by_code(&found, repair))));
     let steps = store.lost_steps();

@@ -1,4 +1,4 @@
-//! Whether a schedule agrees with its declaration and with the rows stored beside it.
+//! Checks that a schedule agrees with its declaration and with the rows stored beside it.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ const AHEAD: SignedDuration = SignedDuration::from_hours(31 * 24);
 /// The rows stored beside a schedule.
 #[derive(Debug, Default)]
 pub(crate) struct BesideSchedule {
-    /// Whether the schedule wakes by the time its progress asks for.
+    /// Whether the stored wakeup is not later than the time at which the schedule must be woken.
     pub(crate) wakes: bool,
     /// Its next time may come from a calendar or zone database that has changed since.
     pub(crate) is_outdated: bool,

@@ -64,7 +64,8 @@ impl Loaded {
         }
     }
 
-    /// What was read; `None` if it cannot be read and is set aside already.
+    /// Returns the row that was read, or `None` if it cannot be read and is already set aside. Any
+    /// other failure to read it names the row.
     pub(crate) fn readable<T>(
         &self,
         what: Wakeup,
