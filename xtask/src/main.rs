@@ -120,6 +120,12 @@ enum Command {
         /// Worlds in which thousands of runs end in the decision that starts them
         #[arg(long, conflicts_with = "year")]
         bursts: bool,
+        /// `sqlite`, or `postgres`: first with one transaction at a time, then with several nodes
+        #[arg(long)]
+        store: Option<String>,
+        /// On PostgreSQL: only worlds in which so many nodes share the store
+        #[arg(long)]
+        nodes: Option<u64>,
     },
     /// The house rules for files, which no compiler knows
     Tidy,
@@ -159,8 +165,15 @@ fn main() -> ExitCode {
         }
         Command::Contract { long } => contract::run(root, long),
         Command::Failover => chaos::failover(root),
-        Command::Simulate { seed, seeds, minutes, year, bursts } => {
-            simulate::run(root, seed, seeds, minutes, year, bursts)
+        Command::Simulate { seed, seeds, minutes, year, bursts, store, nodes } => {
+            let numbers =
+                [("--seed", seed), ("--seeds", seeds), ("--minutes", minutes), ("--nodes", nodes)];
+            simulate::run(
+                root,
+                numbers,
+                store.as_deref(),
+                &[("--year", year), ("--bursts", bursts)],
+            )
         }
         Command::Tidy => tidy::run(root),
     };

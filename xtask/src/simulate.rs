@@ -4,27 +4,24 @@ use std::path::Path;
 
 use crate::steps::{Outcome, cargo, run as run_command};
 
-/// Runs until stopped, unless told otherwise; stops at the first world that fails.
+/// Runs until stopped, unless told otherwise; stops at the first world that fails. The arguments
+/// are those of the program `simulate`.
 pub(crate) fn run(
     root: &Path,
-    seed: Option<u64>,
-    seeds: Option<u64>,
-    minutes: Option<u64>,
-    year: bool,
-    bursts: bool,
+    numbers: [(&str, Option<u64>); 4],
+    store: Option<&str>,
+    switches: &[(&str, bool)],
 ) -> Outcome {
     let mut command = cargo(root);
     command.args(["run", "--release", "--quiet", "--package", "punctual-simulator", "--"]);
-    for (name, value) in [("--seed", seed), ("--seeds", seeds), ("--minutes", minutes)] {
-        if let Some(value) = value {
-            command.arg(name).arg(value.to_string());
+    for (name, number) in numbers {
+        if let Some(number) = number {
+            command.arg(name).arg(number.to_string());
         }
     }
-    if year {
-        command.arg("--year");
+    if let Some(store) = store {
+        command.args(["--store", store]);
     }
-    if bursts {
-        command.arg("--bursts");
-    }
+    command.args(switches.iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name));
     run_command(&mut command)
 }

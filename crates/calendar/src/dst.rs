@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::choice::by_name;
 use crate::civil::{self, Local, Unix};
 use crate::zone::{Resolved, Segment, Zone};
 
@@ -11,7 +12,7 @@ const LONGEST_GAP: i32 = 3 * 3600;
 
 /// What happens to a time that the clock skips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", try_from = "String")]
 pub enum Gap {
     /// The occurrence moves to the first instant after the gap; several of one gap become one.
     Shift,
@@ -21,7 +22,7 @@ pub enum Gap {
 
 /// What happens to a time that the clock shows twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", try_from = "String")]
 pub enum Fold {
     /// The first pass only.
     First,
@@ -29,6 +30,31 @@ pub enum Fold {
     Last,
     /// Both passes.
     Both,
+}
+
+impl TryFrom<String> for Gap {
+    type Error = String;
+
+    fn try_from(written: String) -> Result<Gap, String> {
+        let name = |gap| match gap {
+            Gap::Shift => "shift",
+            Gap::Skip => "skip",
+        };
+        by_name(&written, &[Gap::Shift, Gap::Skip], name)
+    }
+}
+
+impl TryFrom<String> for Fold {
+    type Error = String;
+
+    fn try_from(written: String) -> Result<Fold, String> {
+        let name = |fold| match fold {
+            Fold::First => "first",
+            Fold::Last => "last",
+            Fold::Both => "both",
+        };
+        by_name(&written, &[Fold::First, Fold::Last, Fold::Both], name)
+    }
 }
 
 /// A schedule's options for daylight saving. The rule provides what they leave out.

@@ -21,7 +21,6 @@ pub(crate) struct Document {
 }
 
 impl Document {
-    /// Reads a file.
     pub(crate) fn read(path: &Path) -> Result<Document, Failure> {
         let name = path.display().to_string();
         let fail = |why: String| Failure::Environment(format!("{name}: {why}"));

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use serde_json::json;
-use store::{MovedTable, copy_to_postgres};
+use store::{CopySource, MovedTable, copy_to_postgres};
 
 use crate::args::MigrateArgs;
 use crate::args::node::DbArgs;
@@ -14,10 +14,10 @@ use crate::terminal::{BOLD, Cell, DIM, columns};
 
 /// Copies everything, and prints what was copied.
 pub(crate) fn run(args: &MigrateArgs, out: &mut dyn Write) -> Result<(), Failure> {
-    let place =
+    let target =
         |db: &str| StoreTarget::read(&DbArgs { db: db.to_owned(), schema: args.schema.clone() });
     let (StoreTarget::File(from), StoreTarget::Postgres(to)) =
-        (place(&args.from)?, place(&args.to)?)
+        (target(&args.from)?, target(&args.to)?)
     else {
         return Err(Failure::Mistake(
             "migrate: from an embedded store to a PostgreSQL, in this direction\n  \
@@ -27,7 +27,8 @@ pub(crate) fn run(args: &MigrateArgs, out: &mut dyn Write) -> Result<(), Failure
     };
     existing(&from)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let moved = runtime.block_on(copy_to_postgres(&from, &to.options()));
+    let source = CopySource::open(&from).map_err(|why| failure(&from, &why))?;
+    let moved = runtime.block_on(copy_to_postgres(source, &to.options()));
     let moved = moved.map_err(|why| match why {
         store::Failure::Damaged(_) | store::Failure::Undecidable { .. } => failure(&from, &why),
         _ => to.failure(&why),

@@ -33,12 +33,12 @@ pub(crate) fn failure(path: &Path, failure: &store::Failure) -> Failure {
 
 /// Runs `punctual doctor`.
 pub(crate) fn doctor(args: &DoctorArgs, zones: Zones, out: &mut dyn Write) -> Result<(), Failure> {
-    let place = StoreTarget::read(&args.db)?;
-    let found = match &place {
+    let target = StoreTarget::read(&args.db)?;
+    let found = match &target {
         StoreTarget::File(path) => check_file(path, zones, args.repair)?,
         StoreTarget::Postgres(shared) => check_shared(shared, zones, args.repair)?,
     };
-    tell(args, &place.to_string(), &found, out)
+    tell(args, &target.to_string(), &found, out)
 }
 
 fn check_file(path: &Path, zones: Zones, repair: bool) -> Result<Vec<Finding>, Failure> {

@@ -61,14 +61,12 @@ pub(crate) struct Checker<'a> {
 pub(crate) struct Checked {
     /// The definition, if it has no mistakes.
     pub(crate) definition: Option<Definition>,
-    /// Mistakes.
     pub(crate) flaws: Vec<Flaw>,
     /// Warnings: valid, but perhaps unexpected.
     pub(crate) warnings: Vec<Flaw>,
 }
 
 impl Checker<'_> {
-    /// Checks one definition.
     pub(crate) fn check(&self, document: &Document) -> Result<Checked, Failure> {
         let find = |id: &str| self.calendars.get(id).cloned();
         let context = ReadContext { zones: self.zones, now: clock::now(), known_calendar: &find };

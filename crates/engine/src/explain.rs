@@ -85,7 +85,7 @@ impl ScheduleFacts<'_> {
                     "It lives again since {at}: a change of its declaration gave it a next time."
                 )
             })),
-            Status::Paused if schedule.trigger.is_some() => {
+            Status::Paused if schedule.declared_by.is_some() => {
                 told.push(format!(
                     "It is paused: enable or resume lets it go on. It was last changed at {since}."
                 ));
@@ -168,9 +168,10 @@ impl ScheduleFacts<'_> {
             Outcome::Dropped => "waited and was given up".to_owned(),
             Outcome::Failed => "failed".to_owned(),
         };
-        let moved = match entry.effective == entry.nominal {
-            false if entry.count == 1 => format!(", due {}", self.time(entry.effective)),
-            _ => String::new(),
+        let moved = if entry.effective != entry.nominal && entry.count == 1 {
+            format!(", due {}", self.time(entry.effective))
+        } else {
+            String::new()
         };
         let (n, nominal) = (entry.n, self.time(entry.nominal));
         let which = match entry.count {
@@ -196,14 +197,17 @@ impl ScheduleFacts<'_> {
             workflow_is_paused: self.workflow_is_paused,
             now: self.now,
         };
-        let Some((next, at)) = outlook.next().and_then(|next| next.effective.map(|at| (next, at)))
-        else {
+        let rows = outlook.coming(1);
+        let starts = rows.iter().find_map(|next| Some((next, next.effective?)));
+        let Some((next, at)) = starts else {
             return Some("Nothing comes after what is going on.".to_owned());
         };
         let (nominal, effective) = (self.time(next.nominal), self.time(at));
         let over = self.overrides.iter().find(|over| over.nominal == next.nominal);
         let how = match over.map(|over| (&over.action, &over.by)) {
-            _ if next.fate == AheadFate::Retried => next.reason.map(|reason| format!(", {reason}")),
+            _ if next.fate == AheadFate::Retried => {
+                next.reason.as_ref().map(|reason| format!(", {reason}"))
+            }
             Some((OverrideAction::Payload(_), by)) => {
                 Some(format!(", with a payload given by {by}"))
             }
@@ -211,12 +215,12 @@ impl ScheduleFacts<'_> {
             Some((OverrideAction::Skip, _)) | None => (next.nominal != at)
                 .then(|| format!(", moved from {nominal}{}", self.why_moved(next.nominal))),
         };
-        let skipped = self.overrides.iter().find(|over| {
-            let is_before = over.nominal < at && over.nominal > self.schedule.progress.mark;
-            is_before && matches!(over.action, OverrideAction::Skip)
+        let mut before = rows.iter().take_while(|row| row.effective.is_none());
+        let skipped = before.find_map(|row| {
+            let over = self.overrides.iter().find(|over| over.nominal == row.nominal)?;
+            let skips = matches!(over.action, OverrideAction::Skip);
+            skips.then(|| format!("; {} is skipped by {}", self.time(row.nominal), over.by))
         });
-        let skipped =
-            skipped.map(|over| format!("; {} is skipped by {}", self.time(over.nominal), over.by));
         Some(format!(
             "Next is {effective}{}{}.",
             how.unwrap_or_default(),

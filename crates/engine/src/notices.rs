@@ -87,18 +87,19 @@ pub fn payload(channel: &Channel, about: &Value) -> Value {
     message_to(channel, &format!("{of} {says}"), &message, about)
 }
 
-/// The payload of a run that notifies people of an incident.
-pub fn incident_payload(channel: &Channel, about: &Value) -> Value {
+/// The payload of a run that notifies people of an incident: that it began, or that it is over.
+pub fn incident_payload(channel: &Channel, is_over: bool, about: &Value) -> Value {
     let text = |path: &str| about.pointer(path).and_then(Value::as_str);
     let workflow = text("/workflow").unwrap_or_default();
     let what = text("/schedule/name").unwrap_or(workflow);
     let is_dead = about.pointer("/schedule/is_dead").and_then(Value::as_bool).unwrap_or(false);
-    let subject = match text("/event") {
-        Some("recovery") => format!("{what} works again"),
-        _ if is_dead => format!("{what} failed and is dead"),
-        _ => format!("{what} failed"),
+    let subject = if is_over {
+        format!("{what} works again")
+    } else if is_dead {
+        format!("{what} failed and is dead")
+    } else {
+        format!("{what} failed")
     };
-    let is_over = text("/event") == Some("recovery");
     let lines = [
         ("Workflow", text("/workflow")),
         ("Schedule", text("/schedule/name")),

@@ -42,15 +42,15 @@ impl Counts {
     }
 
     pub(crate) fn add(&mut self, state: EventState) {
-        *self.place(state) += 1;
+        *self.count_of(state) += 1;
     }
 
     pub(crate) fn take(&mut self, state: EventState) {
-        let count = self.place(state);
+        let count = self.count_of(state);
         *count = count.saturating_sub(1);
     }
 
-    fn place(&mut self, state: EventState) -> &mut u64 {
+    fn count_of(&mut self, state: EventState) -> &mut u64 {
         match state {
             EventState::Pending => &mut self.pending,
             EventState::Reserved => &mut self.reserved,
@@ -94,7 +94,7 @@ impl EventState {
 #[derive(Clone, Debug)]
 pub struct Event {
     pub message: Message,
-    pub fate: EventStatus,
+    pub status: EventStatus,
     /// When it was first published.
     pub created_at: Timestamp,
 }

@@ -1,6 +1,8 @@
 //! The channels by which a node can notify people, and whom it notifies of failures by default.
 
-use crate::definition::{Channel, Definition, IncidentAction, host_of, read_incident_actions};
+use crate::definition::{
+    Action, Channel, Definition, IncidentAction, host_of, read_incident_actions,
+};
 
 /// The notification settings of a node: which channels it can use, and whom it notifies by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,8 +49,8 @@ impl Setup {
         }
     }
 
-    /// The channels of a definition and its deadlines that this node cannot reach: path, channel
-    /// and reason.
+    /// The channels of a definition, its notifications and its deadlines that this node cannot
+    /// reach: path, channel and reason.
     pub fn unreachable(&self, definition: &Definition) -> Vec<(String, String, &'static str)> {
         let mut found = Vec::new();
         let mut look = |path: &str, channels: &[Channel]| {
@@ -69,6 +71,26 @@ impl Setup {
                 let actions = actions.into_iter().flatten().flatten();
                 let path = format!("triggers[{at}].{key}");
                 actions.for_each(|action| look(&path, &action.notify));
+            }
+        }
+        for step in &definition.steps {
+            let action = match &step.action {
+                Action::ForEach(each) => &*each.action,
+                action => action,
+            };
+            if let Action::Notification(told) = action {
+                // Nobody knows yet which host a template names.
+                let is_host_unknown = |channel: &&Channel| matches!(channel, Channel::Webhook(url) if url.contains("{{"));
+                let signs_some = self.channels.as_ref().is_some_and(|channels| {
+                    channels.webhooks || !channels.webhook_hosts.is_empty()
+                });
+                let known: Vec<Channel> = told
+                    .to
+                    .iter()
+                    .filter(|to| !(signs_some && is_host_unknown(to)))
+                    .cloned()
+                    .collect();
+                look(&format!("steps[{}].to", step.id), &known);
             }
         }
         let of_steps = definition.steps.iter().filter_map(|step| {

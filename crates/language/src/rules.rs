@@ -23,7 +23,6 @@ impl Rules {
         Rules { zones: zones.into(), calendars: HashMap::new(), regions: Mutex::default() }
     }
 
-    /// The zone database.
     pub fn zones(&self) -> &Arc<Zones> {
         &self.zones
     }
@@ -51,7 +50,6 @@ impl Rules {
         self.calendars.insert(calendar.id().to_owned(), calendar);
     }
 
-    /// Removes a calendar.
     pub fn withdraw(&mut self, id: &str) {
         self.calendars.remove(id);
     }

@@ -1,5 +1,6 @@
-//! The result of an attempt, and the codes of failures.
+//! The result of an attempt, and the kinds of failures.
 
+use language::definition::EXEC_NOT_ALLOWED;
 use serde_json::Value;
 
 /// The result of an attempt.
@@ -10,8 +11,8 @@ pub enum Ended {
     },
     /// The work was not done, or its result does not count as a success.
     Failed {
-        /// The kind of failure, for programs. See [`code`].
-        code: &'static str,
+        /// The kind of failure, for programs.
+        code: Code,
         /// The cause and the remedy, for people.
         message: String,
         /// Whether a retry may succeed.
@@ -32,66 +33,100 @@ pub enum Ended {
 }
 
 impl Ended {
-    pub(crate) fn failed(code: &'static str, message: impl Into<String>) -> Ended {
+    pub(crate) fn failed(code: Code, message: impl Into<String>) -> Ended {
         Ended::Failed { code, message: message.into(), retryable: true, output: None }
     }
 
     /// A failure that a retry would only repeat.
-    pub(crate) fn for_good(code: &'static str, message: impl Into<String>) -> Ended {
+    pub(crate) fn for_good(code: Code, message: impl Into<String>) -> Ended {
         Ended::Failed { code, message: message.into(), retryable: false, output: None }
     }
 }
 
-/// The codes of failures, as programs see them.
-pub mod code {
+/// The kind of a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
     /// Nodes do not perform steps of this type.
-    pub const NOT_OURS: &str = "not_performed_here";
+    NotOurs,
     /// The URL cannot be parsed, or is neither `http` nor `https`.
-    pub const INVALID_URL: &str = "invalid_url";
+    InvalidUrl,
     /// The HTTP method is not valid.
-    pub const INVALID_METHOD: &str = "invalid_method";
+    InvalidMethod,
     /// A header is not valid, or a definition may not set it.
-    pub const INVALID_HEADER: &str = "invalid_header";
+    InvalidHeader,
     /// The egress policy does not admit the address.
-    pub const EGRESS_REFUSED: &str = "egress_refused";
+    EgressRefused,
     /// The host name did not resolve.
-    pub const DNS: &str = "dns";
+    Dns,
     /// No connection could be established.
-    pub const CONNECT: &str = "connect";
+    Connect,
     /// The connection broke before the response's headers were received.
-    pub const REQUEST: &str = "request";
+    Request,
     /// The response's body ended early or could not be decompressed.
-    pub const BODY: &str = "body";
+    Body,
     /// The response's status is not an expected one.
-    pub const HTTP_STATUS: &str = "http_status";
+    HttpStatus,
     /// A redirect has no usable target, or leads from `https` to `http`.
-    pub const REDIRECT_REFUSED: &str = "redirect_refused";
+    RedirectRefused,
     /// There were more redirects than the action allows.
-    pub const TOO_MANY_REDIRECTS: &str = "too_many_redirects";
-    pub use language::definition::EXEC_NOT_ALLOWED;
-
+    TooManyRedirects,
+    /// This node may not run the command.
+    ExecNotAllowed,
     /// The command is not valid: it is empty, or a variable has no proper name.
-    pub const INVALID_COMMAND: &str = "invalid_command";
+    InvalidCommand,
     /// The command could not be started.
-    pub const EXEC_START: &str = "exec_start";
+    ExecStart,
     /// The node lost track of the command.
-    pub const EXEC_WAIT: &str = "exec_wait";
+    ExecWait,
     /// The command exited with a code other than 0.
-    pub const EXIT_CODE: &str = "exit_code";
+    ExitCode,
     /// A signal ended the command.
-    pub const SIGNAL: &str = "signal";
+    Signal,
     /// The attempt exceeded its timeout, and has an output to report beside that.
-    pub const TIMEOUT: &str = "timeout";
+    Timeout,
     /// This node is not set up to send notifications.
-    pub const NOTIFIER_MISSING: &str = "notifier_missing";
+    NotifierMissing,
     /// This node has no secret to sign a webhook with.
-    pub const WEBHOOK_KEY_MISSING: &str = "webhook_key_missing";
+    WebhookKeyMissing,
     /// This node has no mail server configured.
-    pub const MAIL_NOT_SET_UP: &str = "mail_not_set_up";
+    MailNotSetUp,
     /// The text is not a mail address.
-    pub const INVALID_ADDRESS: &str = "invalid_address";
+    InvalidAddress,
     /// The mail server refused the message.
-    pub const MAIL_REFUSED: &str = "mail_refused";
+    MailRefused,
     /// The mail server could not be reached, or the connection broke.
-    pub const MAIL: &str = "mail";
+    Mail,
+}
+
+impl Code {
+    /// The code as programs see it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Code::NotOurs => "not_performed_here",
+            Code::InvalidUrl => "invalid_url",
+            Code::InvalidMethod => "invalid_method",
+            Code::InvalidHeader => "invalid_header",
+            Code::EgressRefused => "egress_refused",
+            Code::Dns => "dns",
+            Code::Connect => "connect",
+            Code::Request => "request",
+            Code::Body => "body",
+            Code::HttpStatus => "http_status",
+            Code::RedirectRefused => "redirect_refused",
+            Code::TooManyRedirects => "too_many_redirects",
+            Code::ExecNotAllowed => EXEC_NOT_ALLOWED,
+            Code::InvalidCommand => "invalid_command",
+            Code::ExecStart => "exec_start",
+            Code::ExecWait => "exec_wait",
+            Code::ExitCode => "exit_code",
+            Code::Signal => "signal",
+            Code::Timeout => "timeout",
+            Code::NotifierMissing => "notifier_missing",
+            Code::WebhookKeyMissing => "webhook_key_missing",
+            Code::MailNotSetUp => "mail_not_set_up",
+            Code::InvalidAddress => "invalid_address",
+            Code::MailRefused => "mail_refused",
+            Code::Mail => "mail",
+        }
+    }
 }

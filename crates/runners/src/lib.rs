@@ -30,7 +30,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 pub use egress::{Egress, EgressError};
-pub use ended::{Ended, code};
+pub use ended::{Code, Ended};
 pub use exec::{Supervisor, end_orphans, supervise};
 pub use mask::Mask;
 pub use notification::{MailServer, MailServerError, Notifier, WebhookKeys, WebhookKeysError};
@@ -98,7 +98,6 @@ impl Runners {
         Ok(Runners { shared: Arc::new(Shared { http, exec }), notifier: None })
     }
 
-    /// Enables notifications.
     #[must_use]
     pub fn notifying(self, notifier: Notifier) -> Runners {
         Runners { notifier: Some(Arc::new(notifier)), ..self }
@@ -130,9 +129,9 @@ impl Runners {
                 Some(notifier) => {
                     notifier.perform(&self.shared.http, notification, &work, &cancel).await
                 }
-                None => Ended::for_good(code::NOTIFIER_MISSING, "this node tells nobody anything"),
+                None => Ended::for_good(Code::NotifierMissing, "this node tells nobody anything"),
             },
-            _ => Ended::for_good(code::NOT_OURS, "no node performs a step of this type"),
+            _ => Ended::for_good(Code::NotOurs, "no node performs a step of this type"),
         }
     }
 }

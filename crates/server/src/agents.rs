@@ -43,7 +43,7 @@ pub struct Agent {
     name: String,
     url: Url,
     /// Host and port, as the egress policy writes them.
-    place: String,
+    authority: String,
 }
 
 /// Why a text does not name an agent.
@@ -87,10 +87,10 @@ impl FromStr for Agent {
             return Err(wrong("it has a user or a password, which would be logged".to_owned()));
         }
         let host = read.host_str().ok_or_else(|| wrong("it has no host".to_owned()))?;
-        let place = format!("{host}:{}", read.port_or_known_default().unwrap_or_default());
+        let authority = format!("{host}:{}", read.port_or_known_default().unwrap_or_default());
         // A host that the egress policy always refuses is refused here, not once per task.
-        place.parse::<runners::Egress>().map_err(|error| wrong(error.problem))?;
-        Ok(Agent { name: name.to_owned(), place, url: read })
+        authority.parse::<runners::Egress>().map_err(|error| wrong(error.problem))?;
+        Ok(Agent { name: name.to_owned(), authority, url: read })
     }
 }
 
@@ -119,7 +119,7 @@ impl Posting {
         secrets: Arc<Secrets>,
         node: &str,
     ) -> Result<Posting, SetupError> {
-        let egress = agent.place.parse().unwrap_or_default();
+        let egress = agent.authority.parse().unwrap_or_default();
         let runners =
             Runners::new(Policy { egress, mask: secrets.to_mask(), ..Policy::default() })?;
         let worker = format!("{node} (for agent {})", agent.name);
@@ -129,23 +129,23 @@ impl Posting {
     /// Claims and posts tasks until `stop` is cancelled.
     pub(crate) async fn run(self, stop: CancellationToken) {
         let posting = Arc::new(self);
-        let places = Arc::new(Semaphore::new(AT_ONCE));
+        let permits = Arc::new(Semaphore::new(AT_ONCE));
         let mut tasks = JoinSet::new();
         loop {
             let taken = async {
-                let place = places.clone().acquire_owned().await.ok()?;
-                Some((place, posting.next().await))
+                let permit = permits.clone().acquire_owned().await.ok()?;
+                Some((permit, posting.next().await))
             };
             let taken = tokio::select! {
                 taken = taken => taken,
                 () = stop.cancelled() => None,
             };
-            let Some((place, (perform, handout))) = taken else { break };
+            let Some((permit, (perform, handout))) = taken else { break };
             handout.delivered();
             let posting = posting.clone();
             tasks.spawn(async move {
                 posting.perform(*perform).await;
-                drop(place);
+                drop(permit);
             });
             while tasks.try_join_next().is_some() {}
         }
@@ -187,9 +187,10 @@ impl Posting {
                 }
             }
             let again = async {
-                match look_again {
-                    true => tokio::time::sleep(LOOK_AGAIN).await,
-                    false => std::future::pending().await,
+                if look_again {
+                    tokio::time::sleep(LOOK_AGAIN).await
+                } else {
+                    std::future::pending().await
                 }
             };
             tokio::select! {
@@ -230,7 +231,7 @@ impl Posting {
             // Only a worker step that names this queue itself can bring anything else here.
             let message = "this queue is for agent_task steps: its tasks are posted to a URL";
             return Err(AttemptEnd::Failed {
-                code: runners::code::NOT_OURS.to_owned(),
+                code: runners::Code::NotOurs.name().to_owned(),
                 message: message.to_owned(),
                 retryable: false,
                 output: None,
@@ -316,9 +317,10 @@ fn answered(ended: Ended) -> Ended {
     match ended {
         Ended::Succeeded { mut output } => {
             let body = output["body"].take();
-            let output = match output["body_truncated"] == true {
-                true => json!({"body": body, "body_truncated": true}),
-                false => body,
+            let output = if output["body_truncated"] == true {
+                json!({"body": body, "body_truncated": true})
+            } else {
+                body
             };
             Ended::Succeeded { output }
         }
@@ -338,9 +340,9 @@ mod tests {
     #[test]
     fn what_names_an_agent() {
         let agent: Agent = "reports=https://agents.example.org/r?x=1".parse().unwrap();
-        assert_eq!((agent.name(), &*agent.place), ("reports", "agents.example.org:443"));
+        assert_eq!((agent.name(), &*agent.authority), ("reports", "agents.example.org:443"));
         let agent: Agent = " a = http://[::1]:9000/".parse().unwrap();
-        assert_eq!((agent.name(), &*agent.place), ("a", "[::1]:9000"));
+        assert_eq!((agent.name(), &*agent.authority), ("a", "[::1]:9000"));
         let long = format!("{}=http://h/", "n".repeat(195));
         for (text, told) in [
             ("reports", "write NAME=URL"),

@@ -17,7 +17,6 @@ pub trait Clock: Send + Sync + 'static {
     }
 }
 
-/// The host's clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -98,7 +97,6 @@ impl SystemClock {
 pub struct Stopwatch(Instant);
 
 impl Stopwatch {
-    /// Starts measuring now.
     #[expect(clippy::disallowed_methods, reason = "this is where the time is read")]
     pub fn start() -> Stopwatch {
         Stopwatch(Instant::now())

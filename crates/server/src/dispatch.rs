@@ -9,8 +9,8 @@ use engine::run::{AttemptEnd, Item};
 use engine::turn::Perform;
 use language::definition::handlers::MUTATION;
 use language::definition::{Action, Definition};
-use language::expression::ExpressionError;
-use runners::{Ended, Runners, Work, code};
+use language::expression::{ExpressionError, Scope};
+use runners::{Code, Ended, Runners, Work};
 use serde_json::value::RawValue;
 use store::Report;
 use tokio::sync::mpsc::UnboundedSender;
@@ -156,12 +156,13 @@ impl RunnerDispatch {
         if perform.handler.is_none() {
             return attempt_end(ended, &self.secrets);
         }
-        let ended = match perform.step().id == MUTATION && perform.part.item == Item::Whole {
-            false => ended,
-            true => match judged(ended) {
+        let ended = if perform.step().id == MUTATION && perform.part.item == Item::Whole {
+            match judged(ended) {
                 Ok(ended) => ended,
                 Err(unknown) => return unknown,
-            },
+            }
+        } else {
+            ended
         };
         attempt_end(phase_result(perform, ended), &self.secrets)
     }
@@ -210,29 +211,47 @@ impl Dispatch for SharedDispatch {
     }
 }
 
-/// The action of an attempt with its templates filled in.
+/// The action of an attempt with its templates filled in. People are told of no secret that only
+/// the payload or an output holds: a notification says `***` there, unless its template names the
+/// secret.
 pub(crate) fn filled(perform: &Perform, secrets: &Secrets) -> Result<Action, ExpressionError> {
     let action = perform.action();
     match &perform.scope {
         None => Ok(action.clone()),
         Some(Err(error)) => Err(error.clone()),
         Some(Ok(scope)) => {
-            let mut scope = scope.clone();
-            for name in secrets.names() {
-                scope.secret(name, secrets.get(name).unwrap_or_default());
-            }
-            action.filled(&scope)
+            let whole = with_secrets(Scope::clone(scope), secrets);
+            let Action::Notification(told) = action else { return action.filled(&whole) };
+            let masked = scope.changed(|value| secrets.mask_json(value));
+            told.filled(&whole, &with_secrets(masked, secrets)).map(Action::Notification)
         }
     }
+}
+
+fn with_secrets(mut scope: Scope, secrets: &Secrets) -> Scope {
+    scope.secrets(secrets.names().filter_map(|name| Some((name, secrets.get(name)?))));
+    scope
 }
 
 /// The end of an attempt whose template cannot be filled in. A retry would fail in the same way.
 pub(crate) fn not_filled(error: &ExpressionError, secrets: &Secrets) -> AttemptEnd {
     AttemptEnd::Failed {
         code: "expression".to_owned(),
-        message: secrets.mask(&error.to_string()).into_owned(),
+        message: secrets.mask(&said(error, secrets)).into_owned(),
         retryable: false,
         output: None,
+    }
+}
+
+/// The message of an expression's error. A secret that this node does not have is named, with the
+/// way to give it.
+fn said(error: &ExpressionError, secrets: &Secrets) -> String {
+    match error.expression.strip_prefix("secrets.").map(str::trim) {
+        Some(name) if error.code == "undefined" && secrets.get(name).is_none() => format!(
+            "{error}; this node has no secret {name}: start it with PUNCTUAL_SECRET_{name}, or with \
+             --secrets and a file that has it"
+        ),
+        _ => error.to_string(),
     }
 }
 
@@ -278,12 +297,7 @@ fn not_admitted() -> AttemptEnd {
                    --allow-exec if commands of others are to be trusted";
     // A later attempt may succeed: with another, trusted version, or on a node started with other
     // options.
-    AttemptEnd::Failed {
-        code: code::EXEC_NOT_ALLOWED.to_owned(),
-        message: message.to_owned(),
-        retryable: true,
-        output: None,
-    }
+    AttemptEnd::NotAllowed { message: message.to_owned(), retryable: true }
 }
 
 /// The end of an attempt as it is reported, with secrets masked.
@@ -292,8 +306,11 @@ pub(crate) fn attempt_end(ended: Ended, secrets: &Secrets) -> AttemptEnd {
     let plain = |message: String| secrets.mask(&message).into_owned();
     match ended {
         Ended::Succeeded { output } => AttemptEnd::Succeeded { output: raw(output) },
+        Ended::Failed { code: Code::ExecNotAllowed, message, retryable, .. } => {
+            AttemptEnd::NotAllowed { message: plain(message), retryable }
+        }
         Ended::Failed { code, message, retryable, output } => AttemptEnd::Failed {
-            code: code.to_owned(),
+            code: code.name().to_owned(),
             message: plain(message),
             retryable,
             output: output.map(raw),

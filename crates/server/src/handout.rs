@@ -17,7 +17,6 @@ pub(crate) struct Handout {
     hub: Arc<Hub>,
     /// The runtime in which the claim was made: the handout may be dropped outside of it.
     runtime: Handle,
-    /// The claimed attempts.
     pub(crate) effects: Vec<Effect>,
     claimed: Vec<(RunId, u32)>,
 }

@@ -17,9 +17,9 @@ use tokio_util::task::TaskTracker;
 use crate::clock::{Clock, StoreClock};
 use crate::live::Live;
 use crate::metrics::Metrics;
+use crate::notice_log::{self, LogLimit};
 use crate::readiness::Readiness;
 use crate::traces::{Exporter, SpanQueue, TraceTarget};
-use crate::turnings::{self, LogLimit};
 use crate::waiting::{Waiting, WaitingWorkers};
 
 /// How many notices a slow listener may lag behind before it loses some.
@@ -28,7 +28,6 @@ const BEHIND: usize = 4_096;
 /// A message that wakes the driver up.
 #[derive(Debug)]
 pub enum DriverSignal {
-    /// Perform these effects.
     Effects(Vec<Effect>),
     /// Runs may be waiting for a free slot.
     Look,
@@ -214,9 +213,9 @@ impl Hub {
             audit,
         };
         let node = request.node;
-        let flight = self.readiness.commands.begin(now);
+        let in_flight = self.readiness.commands.begin(now);
         let answered = self.store.command(request).await;
-        drop(flight);
+        drop(in_flight);
         let mut commanded = match answered {
             Ok(commanded) => commanded,
             Err(failure) => {
@@ -244,7 +243,7 @@ impl Hub {
         Ok(commanded)
     }
 
-    /// Nudges the driver with effects, and with wakeups or waiting runs that it would not find by
+    /// Signals the driver: effects, and with wakeups or waiting runs that it would not find by
     /// itself in time.
     pub(crate) fn pass_on(&self, effects: Vec<Effect>, next_wakeup: Option<Timestamp>, look: bool) {
         let wakes_at = self.wakes_at.load(Ordering::Acquire);
@@ -312,7 +311,7 @@ impl Hub {
 
     /// During a turn the driver does not know until when it will sleep, so whoever commits a wakeup
     /// meanwhile has to signal it.
-    pub(crate) fn turning(&self) {
+    pub(crate) fn turn_began(&self) {
         self.wakes_at.store(i64::MAX, Ordering::Release);
     }
 
@@ -343,8 +342,8 @@ impl Hub {
             if let Notice::Workflow { .. } | Notice::Schedule { .. } = notice {
                 self.declared.notify_one();
             }
-            if turnings::is_logged(notice) && self.log_limit.permits(self.clock.now()) {
-                turnings::log(notice);
+            if notice_log::is_logged(notice) && self.log_limit.permits(self.clock.now()) {
+                notice_log::log(notice);
             }
         }
         if !notices.is_empty() && self.notices.receiver_count() > 0 {

@@ -169,9 +169,10 @@ pub(crate) async fn run(hub: Arc<Hub>, retention: Retention, stop: CancellationT
                     // The first search may have continued where an earlier process stopped, and so
                     // have missed rows before that.
                     let waits = async {
-                        match std::mem::take(&mut is_first) {
-                            true => sleep(Some(removed.pause)).await,
-                            false => removed.wait(&hub).await,
+                        if std::mem::take(&mut is_first) {
+                            sleep(Some(removed.pause)).await
+                        } else {
+                            removed.wait(&hub).await
                         }
                     };
                     // A changed workflow or schedule may keep its history for a shorter time.

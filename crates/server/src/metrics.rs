@@ -14,7 +14,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use store::Turned;
 
-use crate::turnings;
+use crate::notice_log;
 
 /// Upper bounds of the lateness buckets in seconds. A scheduler on time stays in the first ones.
 const LATENESS: [f64; 14] =
@@ -154,7 +154,7 @@ impl Metrics {
     pub(crate) fn reported(&self, end: &AttemptEnd) {
         let outcome = match end {
             AttemptEnd::Succeeded { .. } => "succeeded",
-            AttemptEnd::Failed { .. } => "failed",
+            AttemptEnd::Failed { .. } | AttemptEnd::NotAllowed { .. } => "failed",
             AttemptEnd::Cancelled { .. } => "cancelled",
             AttemptEnd::Unknown { .. } => "unknown",
         };
@@ -212,7 +212,7 @@ impl Metrics {
                 Notice::Published { count, .. } => drop(self.published.inc_by(*count as u64)),
                 Notice::Consumed { count, .. } => drop(self.consumed.inc_by(*count as u64)),
                 Notice::Turning { turning, .. } => {
-                    let labels = Labels { outcome: Name(turnings::name(turning)) };
+                    let labels = Labels { outcome: Name(notice_log::name(turning)) };
                     self.turnings.get_or_create(&labels).inc();
                 }
                 Notice::Undelivered { .. } => drop(self.undelivered.inc()),

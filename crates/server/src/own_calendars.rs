@@ -19,15 +19,15 @@ pub async fn declare_calendars(
         return Ok(());
     }
     let known = hub.store().calendars().await.map_err(|failure| (0, failure))?;
-    for (place, spec) in definition.calendars.iter().enumerate() {
+    for (index, spec) in definition.calendars.iter().enumerate() {
         let spec = with_zone(spec, definition);
         let text = serde_json::to_string(&spec)
-            .map_err(|error| (place, Failure::Unavailable(error.to_string())))?;
+            .map_err(|error| (index, Failure::Unavailable(error.to_string())))?;
         if known.iter().any(|view| view.id == spec.id && view.spec == text) {
             continue;
         }
         let put = NextTimes::default().put_calendar(hub, &spec.id, &text, audit(&spec.id)).await;
-        put.map_err(|failure| (place, failure))?;
+        put.map_err(|failure| (index, failure))?;
     }
     Ok(())
 }

@@ -172,8 +172,8 @@ impl Readiness {
             return Some(format!("Nothing has been committed since {first}: {why}."));
         }
         drop(state);
-        let stuck = |what: &str, flights: &InFlight| {
-            let since = flights.oldest().filter(|since| since.age(now) >= STUCK)?;
+        let stuck = |what: &str, in_flight: &InFlight| {
+            let since = in_flight.oldest().filter(|since| since.age(now) >= STUCK)?;
             let (seconds, at) = (since.age(now).as_secs(), since.at);
             let store = "The store takes requests and does not answer them.";
             Some(format!("{what} has not come back for {seconds} s, since {at}. {store}"))
@@ -235,9 +235,9 @@ mod tests {
         readiness.turned(at(95), true);
         assert_eq!(late(3, 10, 100), None, "a node that is behind drives all the same");
         assert!(late(3, 10, 200).unwrap().contains("The last was at 1970-01-01T00:01:35Z."));
-        let flight = readiness.turns.begin(at(199));
+        let in_flight = readiness.turns.begin(at(199));
         assert_eq!(late(3, 10, 200), None, "a turn is taken");
-        drop(flight);
+        drop(in_flight);
         assert!(late(3, 10, 200).is_some());
     }
 

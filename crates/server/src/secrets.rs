@@ -144,7 +144,7 @@ impl Secrets {
         let Some(finder) = &self.finder else { return Cow::Borrowed(text) };
         let mut masked = String::new();
         let mut copied = 0;
-        for (start, end) in stretches(finder, text, columns) {
+        for (start, end) in ranges(finder, text, columns) {
             masked.push_str(&text[copied..start]);
             masked.push_str(MASK);
             copied = end;
@@ -169,7 +169,7 @@ impl Secrets {
         let Some(finder) = &self.finder else { return text.len() };
         let longest = self.found.iter().map(|one| one.expose_secret().len()).max();
         let longest = longest.unwrap_or_default();
-        let known = stretches(finder, text, columns);
+        let known = ranges(finder, text, columns);
         // The last letter of a masked secret may also be the first letter of another form. A single
         // letter that is masked already is no reason to hold text back.
         let is_one_letter = |text: &str, at: usize| {
@@ -177,7 +177,7 @@ impl Secrets {
                 && known.iter().any(|(start, end)| *start < at && *end == text.len())
         };
         let begins = |text: &str, at: usize| self.begins(&text[at..]) && !is_one_letter(text, at);
-        let begun = |text: &str| places(text, longest).find(|at| begins(text, *at));
+        let begun = |text: &str| boundaries(text, longest).find(|at| begins(text, *at));
         let wrapped = Unwrapped::of(text, columns)
             .and_then(|unwrapped| unwrapped.before_wrap(begun(&unwrapped.text)?));
         let open = begun(text).into_iter().chain(wrapped).min().unwrap_or(text.len());
@@ -225,7 +225,7 @@ impl Secrets {
 }
 
 /// The character boundaries in the last `last` bytes of a text.
-fn places(text: &str, last: usize) -> impl Iterator<Item = usize> {
+fn boundaries(text: &str, last: usize) -> impl Iterator<Item = usize> {
     let from = text.floor_char_boundary(text.len().saturating_sub(last));
     text[from..].char_indices().map(move |(at, _)| from + at)
 }
@@ -233,7 +233,7 @@ fn places(text: &str, last: usize) -> impl Iterator<Item = usize> {
 /// The byte ranges of secrets in a text, sorted. Overlapping ranges are merged: no part of a secret
 /// may remain because another one begins inside it. The text continues a line with `columns`
 /// characters since its last space.
-fn stretches(finder: &AhoCorasick, text: &str, columns: usize) -> Vec<(usize, usize)> {
+fn ranges(finder: &AhoCorasick, text: &str, columns: usize) -> Vec<(usize, usize)> {
     let mut found: Vec<(usize, usize)> = Vec::new();
     // Matches come in the order of their ends.
     for one in finder.find_overlapping_iter(text) {

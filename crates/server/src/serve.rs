@@ -51,7 +51,6 @@ pub struct ServerOptions {
     pub runners: Policy,
     /// The node's own definitions. They may run commands even where other definitions may not.
     pub trusted: Trusted,
-    /// The node's name.
     pub node: String,
     /// How many attempts the node performs at a time.
     pub capacity: usize,
@@ -333,10 +332,13 @@ async fn check_token(
     now: Timestamp,
 ) -> Result<Option<Token>, StartError> {
     match token.map(str::trim) {
-        None if !listen.ip().is_loopback() => match http::has_admin(&store.tokens().await?, now) {
-            true => Ok(None),
-            false => Err(StartError::TokenMissing(listen)),
-        },
+        None if !listen.ip().is_loopback() => {
+            if http::has_admin(&store.tokens().await?, now) {
+                Ok(None)
+            } else {
+                Err(StartError::TokenMissing(listen))
+            }
+        }
         None => Ok(None),
         Some("") => Err(StartError::TokenEmpty),
         Some(token) => Ok(Some(Token::new(token))),

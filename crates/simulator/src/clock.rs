@@ -1,5 +1,6 @@
 //! The virtual clock: time passes only when the simulation says so.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use jiff::Timestamp;
@@ -8,14 +9,19 @@ use server::Clock;
 /// The node's wall clock, and the time that really passes. Both in milliseconds.
 #[derive(Debug)]
 pub(crate) struct Time {
-    elapsed: AtomicI64,
+    elapsed: Arc<AtomicI64>,
     /// By how much someone has set the wall clock forward or back.
     offset: AtomicI64,
 }
 
 impl Time {
     pub(crate) fn new(start: i64) -> Time {
-        Time { elapsed: AtomicI64::new(start), offset: AtomicI64::new(0) }
+        Time { elapsed: Arc::new(AtomicI64::new(start)), offset: AtomicI64::new(0) }
+    }
+
+    /// Another machine's clock, which is right: the same time passes for both.
+    pub(crate) fn of_another(&self) -> Time {
+        Time { elapsed: self.elapsed.clone(), offset: AtomicI64::new(0) }
     }
 
     /// The time that really passes: it never goes back.

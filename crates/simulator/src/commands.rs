@@ -78,7 +78,7 @@ impl People {
         let name = format!("schedule {}", self.asked);
         let declared = world::schedule(&mut self.random, &name, self.rhythm, now);
         let workflow = WorkflowId(self.random.pick(&live));
-        Some(Command::CreateSchedules(vec![NewSchedule { workflow, trigger: None, declared }]))
+        Some(Command::CreateSchedules(vec![NewSchedule { workflow, declared_by: None, declared }]))
     }
 
     /// A random command, if one makes sense at present.
@@ -232,8 +232,8 @@ impl People {
             None => self.random.pick(&all),
         };
         let id = row.id();
-        let unknown = |active: &&Activity| matches!(active.doing, ActivityStatus::Unknown { .. });
-        let step = row.position.active.iter().find(unknown)?.step;
+        let unknown = |active: &&Activity| matches!(active.status, ActivityStatus::Unknown { .. });
+        let step = row.state.active.iter().find(unknown)?.step;
         Some(match &row.detail {
             // Several steps may have an unknown outcome, so the command names the step.
             Some(detail) => {

@@ -5,8 +5,10 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use clap::Parser;
-use simulator::{Failed, Options, Summary, burst, simulate};
+use clap::{Parser, ValueEnum};
+use simulator::{
+    Failed, Options, SharedOptions, StoreKind, Summary, burst, simulate, simulate_shared,
+};
 
 #[derive(Parser)]
 #[command(name = "simulate", about = "Lives through simulated worlds until one fails")]
@@ -26,6 +28,21 @@ struct Arguments {
     /// Run worlds in which thousands of runs end in the decision that starts them
     #[arg(long, conflicts_with = "year")]
     bursts: bool,
+    /// The store that the simulated worlds use
+    #[arg(long, value_enum, default_value = "sqlite")]
+    store: StoreName,
+    /// On PostgreSQL: only worlds in which this many nodes share the store
+    #[arg(long)]
+    nodes: Option<usize>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum StoreName {
+    /// The embedded store
+    Sqlite,
+    /// A PostgreSQL that is started for the purpose: each seed is a world with one transaction at a
+    /// time, and one in which several nodes share the store
+    Postgres,
 }
 
 fn main() -> ExitCode {
@@ -39,10 +56,7 @@ fn main() -> ExitCode {
     let mut told = begin;
     let mut lived = 0;
     for seed in first..first.saturating_add(count) {
-        let options = if arguments.year { Options::year() } else { Options::small(seed) };
-        let lived_through =
-            if arguments.bursts { burst(seed, None) } else { simulate(seed, options) };
-        match lived_through {
+        match live(seed, &arguments) {
             Ok(summary) => add(&mut total, &summary),
             Err(failed) => return fail(seed, &arguments, &failed),
         }
@@ -57,6 +71,24 @@ fn main() -> ExitCode {
     }
     tell(lived, &total, begin);
     ExitCode::SUCCESS
+}
+
+fn live(seed: u64, arguments: &Arguments) -> Result<Summary, Box<Failed>> {
+    let small = Options::small(seed);
+    match arguments.store {
+        StoreName::Sqlite if arguments.bursts => burst(seed, None),
+        StoreName::Sqlite if arguments.year => simulate(seed, Options::year()),
+        StoreName::Sqlite => simulate(seed, small),
+        StoreName::Postgres => {
+            let shared = SharedOptions::new(seed);
+            if let Some(nodes) = arguments.nodes {
+                return simulate_shared(seed, SharedOptions { nodes: nodes.max(1), ..shared });
+            }
+            let mut total = simulate(seed, Options { store: StoreKind::Postgres, ..small })?;
+            add(&mut total, &simulate_shared(seed, shared)?);
+            Ok(total)
+        }
+    }
 }
 
 fn add(total: &mut Summary, summary: &Summary) {
@@ -85,11 +117,16 @@ fn fail(seed: u64, arguments: &Arguments, failed: &Failed) -> ExitCode {
         "seed {seed}, step {}: {}: {}",
         failed.step, failed.violation.checker, failed.violation.message
     );
-    let kind = match (arguments.year, arguments.bursts) {
-        (true, _) => " --year",
-        (_, true) => " --bursts",
+    let mut kind = match (arguments.year, arguments.bursts, arguments.store) {
+        (true, _, _) => " --year",
+        (_, true, _) => " --bursts",
+        (_, _, StoreName::Postgres) => " --store postgres",
         _ => "",
-    };
+    }
+    .to_owned();
+    if let Some(nodes) = arguments.nodes {
+        kind.push_str(&format!(" --nodes {nodes}"));
+    }
     println!("again: cargo xtask simulate --seed {seed}{kind}");
     ExitCode::FAILURE
 }

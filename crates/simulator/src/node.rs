@@ -1,8 +1,7 @@
 //! The node: the real driver, engine and store. It dies and comes back.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::sync::{Arc, Mutex};
 
 use calendar::Zones;
 use engine::NodeId;
@@ -16,9 +15,11 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::clock::Time;
-use crate::faults::{Desk, FaultyStore, answer};
+use crate::faulty_store::{Desk, FaultyStore, answer};
+use crate::postgres::schema::Schema;
 use crate::random::Random;
 use crate::sabotage::Tampering;
+use crate::wait::wait_for;
 use crate::watch::Watch;
 use crate::work::Work;
 
@@ -31,12 +32,31 @@ const NEXT_TIMES: NextTimes = NextTimes { batch: 2 };
 /// How often a command whose caller is gone is polled: it begins and commits at the first poll, and
 /// is answered at the second.
 const LOOKS: usize = 8;
-/// A background duty that yields more often than this never ends.
-const TURNS: usize = 1_000_000;
+/// On PostgreSQL no lease runs out by itself: it does when the node has died and comes back.
+const LEASE: SignedDuration = SignedDuration::from_hours(10_000);
+
+/// Which store a world is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreKind {
+    /// The embedded one, in a file.
+    Embedded,
+    /// A real PostgreSQL, started for the purpose.
+    Postgres,
+}
+
+/// Where everything is stored.
+#[derive(Clone)]
+pub(crate) enum Home {
+    /// In a file, by the embedded store.
+    File(PathBuf),
+    /// In PostgreSQL. The number tells this machine's connections from those of others.
+    Schema(Arc<Schema>, usize),
+}
 
 /// What outlives the node.
 pub(crate) struct Machine {
-    path: PathBuf,
+    name: String,
+    home: Home,
     zones: Arc<Zones>,
     store: Option<Arc<dyn Store>>,
     pub(crate) time: Arc<Time>,
@@ -59,6 +79,7 @@ pub(crate) struct Node {
 
 impl Machine {
     pub(crate) fn new(
+        kind: StoreKind,
         folder: &Path,
         time: Arc<Time>,
         chance: Random,
@@ -67,10 +88,35 @@ impl Machine {
     ) -> Result<Machine, Failure> {
         let path = folder.join("punctual.db");
         let zones = Arc::new(Zones::bundled());
+        // The embedded store makes the tables, in a world on PostgreSQL for the copy.
         let store = open(&path, &zones)?;
-        let watch = Watch::begin(&path).map_err(|error| Failure::Damaged(error.to_string()))?;
-        let desk = Arc::new(Desk::new(time.clone(), chance, watch, tampering));
-        Ok(Machine { path, zones, store: Some(store), time, desk, work })
+        let (home, store, source) = match kind {
+            StoreKind::Embedded => (Home::File(path.clone()), Some(store), None),
+            StoreKind::Postgres => {
+                drop(store);
+                let schema = Arc::new(Schema::create(LEASE, &zones)?);
+                (Home::Schema(schema.clone(), 0), None, Some(schema))
+            }
+        };
+        let watch = Watch::begin(&path, source);
+        let watch = watch.map_err(|error| Failure::Damaged(error.to_string()))?;
+        let watch = Arc::new(Mutex::new(watch));
+        let desk = Arc::new(Desk::new(time.clone(), chance, watch, false, tampering));
+        Ok(Machine { name: NAME.to_owned(), home, zones, store, time, desk, work })
+    }
+
+    /// One of several machines whose nodes share a store.
+    pub(crate) fn sharing(
+        schema: Arc<Schema>,
+        number: usize,
+        zones: Arc<Zones>,
+        desk: Desk,
+        work: Work,
+    ) -> Machine {
+        let name = format!("{NAME} {number}");
+        let time = desk.time.clone();
+        let (home, desk, work) = (Home::Schema(schema, number), Arc::new(desk), Arc::new(work));
+        Machine { name, home, zones, store: None, time, desk, work }
     }
 
     /// The store, opened if it is not open.
@@ -78,7 +124,10 @@ impl Machine {
         if let Some(store) = &self.store {
             return Ok(store.clone());
         }
-        let store = open(&self.path, &self.zones)?;
+        let store = match &self.home {
+            Home::File(path) => open(path, &self.zones)?,
+            Home::Schema(schema, number) => schema.open(*number, &self.zones)?,
+        };
         self.store = Some(store.clone());
         Ok(store)
     }
@@ -90,21 +139,31 @@ impl Machine {
     /// Starts and joins the node.
     pub(crate) fn join(&mut self) -> Result<Node, Failure> {
         let real = self.store()?;
+        if let Home::Schema(schema, _) = &self.home
+            && !self.desk.overlaps
+        {
+            // The embedded store knows that earlier nodes are gone. Here their leases have run out.
+            schema.end_leases(self.time.wall())?;
+        }
         let store: Arc<dyn Store> = Arc::new(FaultyStore { real, desk: self.desk.clone() });
         let clock: Arc<dyn Clock> = self.time.clone();
         let dispatch: Arc<dyn Dispatch> = self.work.clone();
         let (sender, signals) = unbounded_channel();
         let hub = Arc::new(Hub::new(store.clone(), clock.clone(), sender));
         let deaf = Hub::new(store.clone(), clock.clone(), unbounded_channel().0);
-        let joined = Driver::join(store, clock, dispatch, hub.clone(), NAME, CAPACITY);
-        let driver = joined.now_or_never().unwrap_or_else(|| Err(not_at_once()))?;
+        let joined = Driver::join(store, clock, dispatch, hub.clone(), &self.name, CAPACITY);
+        let driver = wait_for(joined)?;
         let tasks = Builder::new_current_thread().build().map_err(no_tasks)?;
         Ok(Node { driver, hub, signals, is_signalled: false, tasks, desk: self.desk.clone(), deaf })
     }
 
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The node leaves in good order.
     pub(crate) fn leave(&mut self, node: i64) -> Result<(), Failure> {
-        answer(self.store()?.has_settled(NAME))?;
+        answer(self.store()?.has_settled(&self.name))?;
         answer(self.store()?.leave(NodeId(node)))
     }
 }
@@ -116,25 +175,24 @@ fn open(path: &Path, zones: &Arc<Zones>) -> Result<Arc<dyn Store>, Failure> {
 
 impl Node {
     pub(crate) fn put_calendar(&self, id: &str, spec: &str) -> Result<u64, Failure> {
-        at_last(NEXT_TIMES.put_calendar(&self.hub, id, spec, None))
+        wait_for(NEXT_TIMES.put_calendar(&self.hub, id, spec, None))
     }
 
     pub(crate) fn recompute_leftovers(&self) -> Result<u64, Failure> {
-        at_last(NEXT_TIMES.run_once(&self.hub))
+        wait_for(NEXT_TIMES.run_once(&self.hub))
     }
 
     pub(crate) fn expire(&self, keep: SignedDuration) -> Result<u64, Failure> {
-        at_last(Retention { keep }.run_once(&self.hub)).map(|removed| removed.rows)
+        wait_for(Retention { keep }.run_once(&self.hub)).map(|removed| removed.rows)
     }
 
     pub(crate) fn turn(&mut self) -> Result<Taken, Failure> {
-        self.driver.turn().now_or_never().unwrap_or_else(|| Err(not_at_once()))
+        wait_for(self.driver.turn())
     }
 
     pub(crate) fn command(&self, command: Command, key: &str) -> Result<(), Failure> {
         let idempotency = Idempotency { key: key.to_owned(), fingerprint: [0; 32] };
-        let commanded = self.hub.carry_out(command, Some(idempotency), None).now_or_never();
-        commanded.unwrap_or_else(|| Err(not_at_once())).map(drop)
+        wait_for(self.hub.carry_out(command, Some(idempotency), None)).map(drop)
     }
 
     /// Gives a command whose caller is gone before the answer comes. The command goes on.
@@ -163,6 +221,11 @@ impl Node {
         }
     }
 
+    /// Whether the hub has sent signals that the driver has not received yet.
+    pub(crate) fn has_signals(&self) -> bool {
+        !self.signals.is_empty()
+    }
+
     /// Whether any signal has come since the last call.
     pub(crate) fn was_signalled(&mut self) -> bool {
         self.take_signals();
@@ -170,23 +233,6 @@ impl Node {
     }
 }
 
-/// Polls a duty until it is done: the store answers at once, so a duty that yields can go on at
-/// once.
-fn at_last<T>(duty: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let mut duty = std::pin::pin!(duty);
-    let mut context = Context::from_waker(Waker::noop());
-    for _ in 0..TURNS {
-        if let Poll::Ready(result) = duty.as_mut().poll(&mut context) {
-            return result;
-        }
-    }
-    Err(not_at_once())
-}
-
 fn no_tasks(error: std::io::Error) -> Failure {
     Failure::Unavailable(format!("no tasks: {error}"))
-}
-
-fn not_at_once() -> Failure {
-    Failure::Unavailable("the store does not answer at once".to_owned())
 }

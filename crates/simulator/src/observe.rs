@@ -1,10 +1,11 @@
 //! Records what was asked and committed, and checks it against the model.
 
 use engine::turn::Command;
-use store::{Failure, Finding};
+use jiff::Timestamp;
+use store::{Failure, Finding, Store};
 
 use crate::clock::instant;
-use crate::faults::{Asked, Record, Told, answer};
+use crate::faulty_store::{Asked, Record, Told, answer};
 use crate::model::{Cause, Checked, Reported, Violation, broken};
 use crate::simulation::{Simulation, unexpected};
 use crate::watch::Changes;
@@ -82,18 +83,18 @@ impl Simulation {
     }
 
     fn observe_one(&mut self, record: Record) -> Result<bool, Violation> {
-        let Record { asked, now, reached, told: answer, changes, failure } = record;
+        let Record { asked, now, reached, told: answer, changes, failure, is_simulated, .. } =
+            record;
         let changes = changes.map_err(unexpected)?;
         // A planted bug has changed the file before this request came.
         let is_planted = !reached && !changes.is_empty() && self.options.sabotage.is_some();
         if !reached && !changes.is_empty() && !is_planted {
             return broken("store", format!("nothing was committed, yet {changes:?}"));
         }
-        let outcome = failure.as_deref().unwrap_or("committed");
-        self.trace.note(self.step, now, event(&asked, &changes, answer, outcome));
-        let may_be_refused = matches!(asked, Asked::Command(_) | Asked::Join);
-        if reached && answer.is_none() && !may_be_refused && !outcome.contains("simulated") {
-            return broken("store", format!("{asked:?} failed: {outcome}"));
+        self.trace.note(self.step, now, event(&asked, &changes, answer, failure.as_ref()));
+        let may_be_refused = matches!(asked, Asked::Command(..) | Asked::Join);
+        if let Some(failure) = failure.filter(|_| reached && !may_be_refused && !is_simulated) {
+            return broken("store", format!("{asked:?} failed: {failure}"));
         }
         let changed = !changes.is_empty();
         if is_planted {
@@ -104,8 +105,8 @@ impl Simulation {
             return Ok(changed);
         }
         let cause = match asked {
-            Asked::Turn { reports } => Cause::Turn(reported(&reports)),
-            Asked::Command(command) => Cause::Command(command),
+            Asked::Turn { reports, .. } => Cause::Turn(reported(&reports)),
+            Asked::Command(command, _) => Cause::Command(command),
             Asked::Join | Asked::Outdated => Cause::Node,
             Asked::PutCalendar => {
                 self.model.take_calendars(self.machine.store().map_err(unexpected)?.rules())?;
@@ -124,16 +125,21 @@ impl Simulation {
 
     pub(crate) fn check_store(&mut self) -> Checked {
         let now = instant(self.now());
-        let store = self.machine.store().map_err(unexpected)?;
-        let findings = answer(store.check(now, false)).map_err(unexpected)?;
-        let is_wrong = |finding: &&Finding| !is_of_watch(finding) && !is_of_history(finding);
-        if let Some(finding) = findings.iter().find(is_wrong) {
-            return broken("store", format!("{}: {}", finding.code, finding.message));
-        }
+        check_store(&*self.machine.store().map_err(unexpected)?, now)?;
         match self.machine.desk.look(|watch| watch.leftovers()).map_err(unexpected)? {
             Some(run) => broken("expiry", format!("run {run} is gone, and not all of it")),
             None => Ok(()),
         }
+    }
+}
+
+/// Lets the store check itself.
+pub(crate) fn check_store(store: &dyn Store, now: Timestamp) -> Checked {
+    let findings = answer(store.check(now, false)).map_err(unexpected)?;
+    let is_wrong = |finding: &&Finding| !is_of_watch(finding) && !is_of_history(finding);
+    match findings.iter().find(is_wrong) {
+        Some(finding) => broken("store", format!("{}: {}", finding.code, finding.message)),
+        None => Ok(()),
     }
 }
 
@@ -151,16 +157,23 @@ fn is_of_history(finding: &Finding) -> bool {
     matches!(finding.code, "run-gone" | "run-without-occurrence" | "ledger-gap" | "parent-gone")
 }
 
-fn event(asked: &Asked, changes: &Changes, told: Option<Told>, outcome: &str) -> String {
+/// One line about a request, for the trace.
+pub(crate) fn event(
+    asked: &Asked,
+    changes: &Changes,
+    told: Option<Told>,
+    failure: Option<&Failure>,
+) -> String {
+    let outcome = failure.map_or_else(|| "committed".to_owned(), ToString::to_string);
     match asked {
-        Asked::Turn { reports } => {
+        Asked::Turn { reports, .. } => {
             let reports: Vec<(i64, u32)> = reports.iter().map(|r| (r.run.0, r.token)).collect();
             let runs = changes.runs.iter();
             let runs: Vec<String> =
                 runs.map(|run| format!("{} {}", run.id(), run.status.name())).collect();
             format!("turn, reports {reports:?}: {outcome}; {}", runs.join(", "))
         }
-        Asked::Command(command) => format!("{}: {outcome}", brief(command)),
+        Asked::Command(command, _) => format!("{}: {outcome}", brief(command)),
         Asked::Join | Asked::PutCalendar | Asked::Outdated => format!("{asked:?}: {outcome}"),
         Asked::Expire { .. } => {
             let (runs, rows) = (changes.runs_gone.len(), changes.ledger.len());
@@ -169,7 +182,7 @@ fn event(asked: &Asked, changes: &Changes, told: Option<Told>, outcome: &str) ->
     }
 }
 
-fn reported(reports: &[store::Report]) -> Vec<Reported> {
+pub(crate) fn reported(reports: &[store::Report]) -> Vec<Reported> {
     let reported = |report: &store::Report| Reported {
         run: report.run.0,
         token: report.token,

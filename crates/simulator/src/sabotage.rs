@@ -6,11 +6,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::run::Claimant;
-use engine::turn::Command;
+use engine::turn::{Answer, Command};
 use engine::{Moment, RunKey, ScheduleId};
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::Connection;
-use store::{CommandRequest, Failure, TurnRequest, Turned};
+use store::{CommandRequest, Commanded, Failure, TurnRequest, Turned};
 
 use crate::bursts::planted as bursts;
 use crate::handlers::planted as handlers;
@@ -147,6 +147,8 @@ pub enum Sabotage {
     ForgetIncident,
     /// An incident ends although nothing has succeeded.
     EndIncident,
+    /// A command is acknowledged that was never committed.
+    AcknowledgeInVain,
 }
 
 impl Sabotage {
@@ -218,6 +220,22 @@ impl Sabotage {
         Sabotage::EndIncident,
     ];
 
+    /// The planted bugs of worlds in which several nodes share a PostgreSQL.
+    pub const OF_SHARED_WORLDS: [Sabotage; 12] = [
+        Sabotage::AcknowledgeInVain,
+        Sabotage::DropReport,
+        Sabotage::TurnTwice,
+        Sabotage::LoseEffects,
+        Sabotage::LoseWakeup,
+        Sabotage::RewindMark,
+        Sabotage::SwallowRow,
+        Sabotage::LoseNode,
+        Sabotage::ForgetLimit,
+        Sabotage::RunAgain,
+        Sabotage::WorkOnItAgain,
+        Sabotage::CountWrongly,
+    ];
+
     /// The checkers of which at least one must notice.
     pub fn found_by(self) -> &'static [&'static str] {
         match self {
@@ -280,6 +298,7 @@ impl Sabotage {
             Sabotage::LeaveTakenPending => &["events"],
             Sabotage::LoseGoneCallers => &["alarm", "late", "performed", "places", "turns"],
             Sabotage::ForgetIncident | Sabotage::EndIncident => &["incidents"],
+            Sabotage::AcknowledgeInVain => &["acknowledged"],
         }
     }
 
@@ -458,6 +477,19 @@ impl Tampering {
             }
         }
         request
+    }
+
+    /// The answer to a command that is not carried out.
+    pub(crate) fn answer_in_vain(&self) -> Option<Commanded> {
+        self.is(Sabotage::AcknowledgeInVain).then(|| Commanded {
+            answer: Answer::Count(1),
+            replayed: false,
+            effects: Vec::new(),
+            notices: Vec::new(),
+            spans: Vec::new(),
+            next_wakeup: None,
+            look: false,
+        })
     }
 
     /// Whether the effects of commands whose callers are gone are lost.

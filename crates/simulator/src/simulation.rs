@@ -9,10 +9,10 @@ use tempfile::TempDir;
 use crate::calendars::Calendars;
 use crate::clock::{Time, instant};
 use crate::commands::People;
-use crate::faults::{Rates, answer};
+use crate::faulty_store::{Rates, answer};
 use crate::handlers::{generate as handlers, people};
 use crate::model::{Awake, Checked, Model, Violation, broken};
-use crate::node::{CAPACITY, Machine, Node};
+use crate::node::{CAPACITY, Machine, Node, StoreKind};
 use crate::process::Outside;
 use crate::process::generate::{MOST, PREFIX};
 use crate::random::Random;
@@ -50,6 +50,7 @@ pub struct Options {
     pub handlers: usize,
     /// How often its schedules are due.
     pub rhythm: Rhythm,
+    pub store: StoreKind,
     /// How many steps pass between two checks of the store by itself.
     pub check_every: u64,
     pub sabotage: Option<Sabotage>,
@@ -65,6 +66,7 @@ impl Options {
             processes: random.pick(&[0, 0, 1, 2, MOST]),
             handlers: random.pick(&[0, 0, 1, handlers::MOST]),
             rhythm: Rhythm::Quick,
+            store: StoreKind::Embedded,
             check_every: 100,
             sabotage: None,
         }
@@ -78,6 +80,7 @@ impl Options {
             processes: 2,
             handlers: 1,
             rhythm: Rhythm::Slow,
+            store: StoreKind::Embedded,
             check_every: 20_000,
             sabotage: None,
         }
@@ -173,10 +176,10 @@ impl Simulation {
         let time = Arc::new(Time::new(beginning));
         let tampering = Tampering::new(options.sabotage);
         let chance = random.fork();
-        let work = Arc::new(Work::new(time.clone(), random.fork()));
+        let work = Arc::new(Work::new(time.clone(), random.fork(), Arc::default()));
         let folder = folder().map_err(unexpected)?;
-        let mut machine =
-            Machine::new(folder.path(), time, chance, tampering, work).map_err(unexpected)?;
+        let mut machine = Machine::new(options.store, folder.path(), time, chance, tampering, work)
+            .map_err(unexpected)?;
         let rules = machine.store().map_err(unexpected)?.rules();
         let people = People::new(random.fork(), options.rhythm, options.schedules * 2);
         Ok(Simulation {
@@ -422,8 +425,9 @@ impl Simulation {
     fn check_quiet(&mut self, alarm: Option<i64>) -> Checked {
         let Some(node) = &self.node else { return Ok(()) };
         let free = CAPACITY.saturating_sub(node.driver.going_on());
-        let (now, node) = (self.now(), self.node_id);
-        self.model.check_quiet(&Awake { now, node, free, work: &self.machine.work, alarm })
+        let nodes = vec![(self.node_id, &*self.machine.work)];
+        let now = self.now();
+        self.model.check_quiet(&Awake { now, free, nodes, leased: Vec::new(), alarm })
     }
 
     pub(crate) fn join(&mut self) -> Checked {

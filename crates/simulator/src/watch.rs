@@ -1,17 +1,21 @@
 //! Reads from the database file what each commit has changed: triggers note every changed row,
-//! whoever wrote it.
+//! whoever wrote it. In a world on PostgreSQL the file is a copy of what is stored there.
 
 use std::path::Path;
 use std::sync::Arc;
 
+use calendar::Zones;
 use engine::incidents::{How, Told, ToldOutcome};
 use engine::ledger::Outcome;
 use engine::run::{RunState, RunStatus, TriggeredBy};
 use engine::schedule::{OverrideAction, Status};
-use language::definition::Definition;
+use language::definition::{DeclaredBy, Definition};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use store::{Failure, Sqlite, SqliteOptions};
 
 use crate::handlers::rows::{self, Handled};
+use crate::postgres::copy::Copy;
+use crate::postgres::schema::{LogRow, Schema};
 use crate::process::Detail;
 use crate::process::rows::Definitions;
 
@@ -39,6 +43,9 @@ const WATCHED: [(&str, i64, &str, &str); 12] = [
 /// A second connection to the store's file, independent of the store.
 pub(crate) struct Watch {
     connection: Connection,
+    /// Where the file is a copy: what it is copied from.
+    source: Option<Arc<Schema>>,
+    copy: Copy,
     seen: i64,
     /// Notes up to this one were deleted.
     cleared: i64,
@@ -105,7 +112,7 @@ pub(crate) struct IncidentRow {
 pub(crate) struct ScheduleRow {
     pub(crate) id: i64,
     pub(crate) workflow: i64,
-    pub(crate) trigger: Option<String>,
+    pub(crate) declared_by: Option<DeclaredBy>,
     pub(crate) status: Status,
     pub(crate) declared: String,
     pub(crate) mark: i64,
@@ -120,6 +127,12 @@ pub(crate) struct ScheduleRow {
     pub(crate) incident: Option<i64>,
     pub(crate) updated_at: i64,
     pub(crate) recomputed_at: Option<i64>,
+}
+
+impl ScheduleRow {
+    pub(crate) fn is_of_producer(&self) -> bool {
+        self.declared_by.as_ref().is_some_and(|by| by.producer().is_some())
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -137,10 +150,10 @@ pub(crate) struct RunRow {
     pub(crate) started_at: Option<i64>,
     pub(crate) ended_at: Option<i64>,
     pub(crate) timeout: Option<i64>,
-    /// The run's position, as it is stored.
-    pub(crate) position: RunState,
+    /// The state as it is stored.
+    pub(crate) state: RunState,
     /// Whether a part could begin if there were capacity.
-    pub(crate) lacks_place: bool,
+    pub(crate) waits_for_slot: bool,
     /// The run that started it, and the attempt that waits for it.
     pub(crate) parent: Option<(i64, Option<u32>)>,
     /// The other rows of the run, if it is a process.
@@ -180,7 +193,7 @@ pub(crate) fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize)
 
 impl Watch {
     /// Begins to watch. The store was opened once before, so that its tables exist.
-    pub(crate) fn begin(path: &Path) -> Read<Watch> {
+    pub(crate) fn begin(path: &Path, source: Option<Arc<Schema>>) -> Read<Watch> {
         let connection = Connection::open(path)?;
         connection.pragma_update(None, "synchronous", "OFF")?;
         connection.set_prepared_statement_cache_capacity(64);
@@ -199,6 +212,8 @@ impl Watch {
         }
         Ok(Watch {
             connection,
+            source,
+            copy: Copy::default(),
             seen: 0,
             cleared: 0,
             definitions: Definitions::default(),
@@ -206,12 +221,34 @@ impl Watch {
         })
     }
 
+    /// Begins with an empty copy in this folder.
+    pub(crate) fn of_copy(folder: &Path, zones: &Arc<Zones>) -> Result<Watch, Failure> {
+        let path = folder.join("copy.db");
+        let options = SqliteOptions { inline: true, sync: false, readers: 1, cache_kb: 8_192 };
+        // The embedded store makes the tables.
+        drop(Sqlite::open(&path, zones.clone(), options)?);
+        Watch::begin(&path, None).map_err(|error| Failure::Damaged(error.to_string()))
+    }
+
     pub(crate) fn connection(&self) -> &Connection {
         &self.connection
     }
 
     /// What has changed since the last call.
-    pub(crate) fn changes(&mut self) -> Read<Changes> {
+    pub(crate) fn changes(&mut self) -> Result<Changes, Failure> {
+        let log = self.source.as_ref().map(|source| source.take_log()).transpose()?;
+        self.apply(&log.unwrap_or_default())
+    }
+
+    /// Makes the changes of one commit in the copy.
+    pub(crate) fn apply(&mut self, log: &[LogRow]) -> Result<Changes, Failure> {
+        for change in log {
+            self.copy.apply(&self.connection, change)?;
+        }
+        self.noted().map_err(|error| Failure::Damaged(error.to_string()))
+    }
+
+    fn noted(&mut self) -> Read<Changes> {
         let notes = self.notes()?;
         let mut changes = Changes::default();
         for (kind, a, b) in notes {
@@ -303,7 +340,7 @@ impl Watch {
                 run_count: row.get(8)?,
                 error_count: row.get(9)?,
                 live: row.get(10)?,
-                trigger: row.get(11)?,
+                declared_by: row.get::<_, Option<String>>(11)?.map(DeclaredBy::from),
                 current_repeat: row.get(12)?,
                 incident: row.get(13)?,
                 updated_at: row.get(14)?,
@@ -345,7 +382,7 @@ impl Watch {
     fn run(&self, key: i64) -> Read<Option<RunRow>> {
         let sql = "SELECT key, workflow, schedule, n, retry, triggered_by, status,
                     created_at, started_at, timeout, state, error, uuid, effective, ended_at,
-                    lacks_place, version, parent, parent_token, handler, retry_of
+                    waits_for_slot, version, parent, parent_token, handler, retry_of
                    FROM runs WHERE key = ?1";
         self.one(sql, key, |row| {
             Ok(RunRow {
@@ -359,12 +396,12 @@ impl Watch {
                 created_at: row.get(7)?,
                 started_at: row.get(8)?,
                 timeout: row.get(9)?,
-                position: json(row, 10)?,
+                state: json(row, 10)?,
                 error: row.get(11)?,
                 uuid: row.get(12)?,
                 effective: row.get(13)?,
                 ended_at: row.get(14)?,
-                lacks_place: row.get(15)?,
+                waits_for_slot: row.get(15)?,
                 version: row.get(16)?,
                 parent: row.get::<_, Option<i64>>(17)?.zip(Some(row.get(18)?)),
                 handler: row.get(19)?,

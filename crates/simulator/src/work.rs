@@ -65,7 +65,10 @@ pub(crate) struct Begun {
     pub(crate) idempotent: bool,
 }
 
-/// All attempts that are being performed.
+/// Runs whose mutation has happened, whichever node has made it.
+pub(crate) type Done = Arc<Mutex<BTreeSet<i64>>>;
+
+/// All attempts that a node is performing.
 pub(crate) struct Work {
     time: Arc<Time>,
     state: Mutex<State>,
@@ -86,14 +89,13 @@ struct State {
     deeds: Vec<Deed>,
     /// What will be done when its attempt ends.
     to_come: BTreeMap<(i64, u32), Deed>,
-    /// Runs whose mutation has happened.
-    done: BTreeSet<i64>,
+    done: Done,
     /// What was wrong with the input of an attempt.
     wrong: Option<String>,
 }
 
 impl Work {
-    pub(crate) fn new(time: Arc<Time>, mut random: Random) -> Work {
+    pub(crate) fn new(time: Arc<Time>, mut random: Random, done: Done) -> Work {
         let manners = Manners::random(&mut random);
         let state = State {
             random,
@@ -105,7 +107,7 @@ impl Work {
             begun: Vec::new(),
             deeds: Vec::new(),
             to_come: BTreeMap::new(),
-            done: BTreeSet::new(),
+            done,
             wrong: None,
         };
         Work { time, state: Mutex::new(state) }
@@ -155,7 +157,7 @@ impl Work {
     /// A worker has done something to the outside world.
     pub(crate) fn did(&self, deed: Deed) {
         let mut state = self.state();
-        state.done.insert(deed.run);
+        state.done().insert(deed.run);
         state.deeds.push(deed);
     }
 
@@ -174,6 +176,10 @@ impl Work {
 }
 
 impl State {
+    fn done(&self) -> MutexGuard<'_, BTreeSet<i64>> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn answer_at(&mut self, at: i64, report: Report) {
         self.given += 1;
         self.answers.insert((at, self.given), report);
@@ -182,7 +188,7 @@ impl State {
     /// Does what was to be done when this attempt ends.
     fn happens(&mut self, attempt: (i64, u32)) {
         if let Some(deed) = self.to_come.remove(&attempt) {
-            self.done.insert(deed.run);
+            self.done().insert(deed.run);
             self.deeds.push(deed);
         }
     }
@@ -192,7 +198,7 @@ impl State {
         let manners = self.manners;
         self.wrong = phases::wrong_input(perform).or(self.wrong.take());
         if !phases::mutates(perform) {
-            let was_done = self.done.contains(&perform.run.0);
+            let was_done = self.done().contains(&perform.run.0);
             return phases::end(&mut self.random, manners, now, perform, was_done);
         }
         let (end, happens) = phases::mutation(&mut self.random, manners);
@@ -293,9 +299,10 @@ impl Dispatch for Work {
         }
         // Some attempts end at once, some only after nobody waits for them any more.
         let at = now + state.random.spread(1, 40_000);
-        let end = match state.random.chance(200) {
-            true => AttemptEnd::Succeeded { output: RawValue::NULL.to_owned() },
-            false => AttemptEnd::Cancelled { message: "simulated".to_owned() },
+        let end = if state.random.chance(200) {
+            AttemptEnd::Succeeded { output: RawValue::NULL.to_owned() }
+        } else {
+            AttemptEnd::Cancelled { message: "simulated".to_owned() }
         };
         state.answers.retain(|_, report| (report.run, report.token) != (run, token));
         state.answer_at(at, Report { run, token, end });

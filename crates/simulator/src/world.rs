@@ -172,10 +172,8 @@ pub(crate) fn rule(random: &mut Random, rhythm: Rhythm, now: i64) -> String {
     };
     text.push_str(&format!(", \"timezone\": \"{zone}\""));
     if random.chance(300) {
-        let calendar = match random.chance(500) {
-            true => random.pick(&calendars::NAMES),
-            false => random.pick(&REGIONS),
-        };
+        let calendar =
+            if random.chance(500) { random.pick(&calendars::NAMES) } else { random.pick(&REGIONS) };
         let roll = random.pick(&ROLLS);
         text.push_str(&format!(", \"calendar\": \"{calendar}\", \"roll\": \"{roll}\""));
     }

@@ -71,9 +71,10 @@ fn every_planted_bug_is_found_by_its_checker() {
             if sabotage.is_of_handlers() {
                 options.handlers = HANDLERS;
             }
-            match sabotage.is_of_bursts() {
-                true => burst(seed, Some(sabotage)).err(),
-                false => simulate(seed, options).err(),
+            if sabotage.is_of_bursts() {
+                burst(seed, Some(sabotage)).err()
+            } else {
+                simulate(seed, options).err()
             }
         });
         match found.map(|failed| failed.violation) {

@@ -20,8 +20,8 @@ use language::definition::{self, ReadContext};
 use language::schedule::read_written;
 use rusqlite::Connection;
 use store::{
-    CommandRequest, Postgres, PostgresOptions, Queries as _, RunQuery, ScheduleQuery, Sqlite,
-    SqliteOptions, Store, UnusualQuery, WorkflowQuery,
+    CommandRequest, NotRunQuery, Postgres, PostgresOptions, Queries as _, RunQuery, ScheduleQuery,
+    Sqlite, SqliteOptions, Store, WorkflowQuery,
 };
 use tokio::runtime::Runtime;
 
@@ -112,7 +112,7 @@ fn ask(runtime: &Runtime, store: &dyn Store) -> Done {
     let runs = |query: RunQuery| runtime.block_on(store.runs(RunQuery { limit: 50, ..query }));
     let of = |status: &[RunStatus]| RunQuery { status: status.to_vec(), ..RunQuery::default() };
     let bad = [RunStatus::Failed, RunStatus::TimedOut];
-    let unusual = |outcome| UnusualQuery { outcome, limit: 50, ..UnusualQuery::default() };
+    let not_run = |outcome| NotRunQuery { outcome, limit: 50, ..NotRunQuery::default() };
     let schedules = |query: ScheduleQuery| {
         runtime
             .block_on(store.schedules(ScheduleQuery { limit: 50, ..query }))
@@ -148,13 +148,16 @@ fn ask(runtime: &Runtime, store: &dyn Store) -> Done {
                 counted(runs(of(&[RunStatus::Running, RunStatus::Pending, RunStatus::Suspended])))
             }),
         ),
-        ("overdue", Box::new(|| counted(runs(RunQuery { overdue: true, ..RunQuery::default() })))),
+        (
+            "overdue",
+            Box::new(|| counted(runs(RunQuery { overdue: Some(true), ..RunQuery::default() }))),
+        ),
         ("last runs", Box::new(|| Ok(runtime.block_on(store.last_runs(workflows.clone()))?.len()))),
-        ("unusual", Box::new(|| Ok(runtime.block_on(store.unusual(unusual(None)))?.items.len()))),
+        ("not_run", Box::new(|| Ok(runtime.block_on(store.not_run(not_run(None)))?.items.len()))),
         (
             "missed",
             Box::new(|| {
-                Ok(runtime.block_on(store.unusual(unusual(Some(Outcome::Missed))))?.items.len())
+                Ok(runtime.block_on(store.not_run(not_run(Some(Outcome::Missed))))?.items.len())
             }),
         ),
         (

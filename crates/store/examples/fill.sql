@@ -41,7 +41,7 @@ WITH RECURSIVE i (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM i WHERE i + 1 < :r
 run (i, schedule, at, luck) AS
   (SELECT i, 1 + i * 7919 % :schedules, :now - 604800000 + i * 604800000 / :runs, i * 31 % 100 FROM i)
 INSERT INTO runs (key, workflow, version, schedule, n, retry, triggered_by, nominal, effective, status, created_at,
-  started_at, ended_at, state, lacks_place, overdue, input, output)
+  started_at, ended_at, state, waits_for_slot, overdue, input, output)
 SELECT i + 1, 1 + schedule % :workflows, 1, schedule, i / :schedules, 0, 0, at, at,
   CASE WHEN luck < 94 THEN 4 WHEN luck < 97 THEN 5 WHEN luck < 98 THEN 6 ELSE 7 END,
   at, at + 3, at + 200 + luck, '{"t":1}', 0, i % 1000 = 7, 'null', '{"ok":true}' FROM run;

@@ -74,9 +74,7 @@ impl WriteFault {
     /// What a person can do.
     pub fn remedy(self) -> &'static str {
         match self {
-            WriteFault::DiskFull => {
-                "make room on the disk of the store; the node goes on by itself then"
-            }
+            WriteFault::DiskFull => "make room on the disk of the store",
             WriteFault::ReadOnly => {
                 "make the store's file and its folder writable for the node's user, or the \
                  PostgreSQL server writable; then try again"
@@ -102,7 +100,7 @@ impl fmt::Display for WriteFault {
 fn named(what: Option<Wakeup>) -> String {
     match what {
         Some(what) => {
-            format!("{} {}", crate::set_aside::kind(what), crate::set_aside::stored(what).1)
+            format!("{} {}", crate::set_aside::kind(what), crate::wakeups::stored_wakeup(what).1)
         }
         None => "something that is stored".to_owned(),
     }
@@ -158,6 +156,7 @@ impl From<rusqlite::Error> for Failure {
                 | Utf8Error(..)
         );
         let not_written = |fault| Failure::NotWritten { fault, said: error.to_string() };
+        let extended = error.sqlite_error().map(|error| error.extended_code);
         match error.sqlite_error_code() {
             _ if is_about_a_row => Failure::Undecidable { what: None, why: error.to_string() },
             Some(ConstraintViolation) => {
@@ -165,6 +164,10 @@ impl From<rusqlite::Error> for Failure {
             }
             Some(DatabaseCorrupt | NotADatabase) => Failure::Damaged(error.to_string()),
             Some(DiskFull) => not_written(WriteFault::DiskFull),
+            // The index of the log has no room to grow, as on a tmpfs that is full.
+            Some(SystemIoFailure) if extended == Some(rusqlite::ffi::SQLITE_IOERR_SHMSIZE) => {
+                not_written(WriteFault::DiskFull)
+            }
             Some(ReadOnly) => not_written(WriteFault::ReadOnly),
             Some(SystemIoFailure) => not_written(WriteFault::Disk),
             _ => Failure::Unavailable(error.to_string()),
@@ -192,8 +195,5 @@ pub(crate) fn of_commit(error: rusqlite::Error) -> Failure {
                 .contains(&code)
         }),
     };
-    match certain {
-        true => error.into(),
-        false => Failure::Unknown(error.to_string()),
-    }
+    if certain { error.into() } else { Failure::Unknown(error.to_string()) }
 }

@@ -8,14 +8,19 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod codes;
+mod deciding;
 mod failure;
 mod invariants;
 mod machine_clock;
+mod methods;
 mod migrations;
 mod notify_setup;
 mod postgres;
 mod request;
+mod rows;
 mod rules;
+mod schedule_counts;
 mod set_aside;
 mod sqlite;
 mod starting;
@@ -23,7 +28,9 @@ mod stored;
 mod tally;
 mod topic_view;
 mod view;
+mod views;
 mod wakeups;
+mod word_search;
 mod words;
 
 use futures_util::future::BoxFuture;
@@ -34,7 +41,9 @@ pub use access::{
 };
 pub use failure::{Failure, WriteFault};
 pub use machine_clock::{MachineClock, Reading};
-pub use postgres::{Moved, MovedTable, Postgres, PostgresClock, PostgresOptions, copy_to_postgres};
+pub use postgres::{
+    CopySource, Moved, MovedTable, Postgres, PostgresClock, PostgresOptions, copy_to_postgres,
+};
 pub use request::{
     Call, CommandRequest, Commanded, Expired, Idempotency, Joined, RenewRequest, Renewed, Report,
     TurnRequest, Turned,
@@ -48,9 +57,9 @@ pub use topic_view::{
 };
 pub use view::{
     ATTEMPTS_SHOWN, AlertView, ApprovalQuery, ApprovalView, CalendarView, Connections, Cursor,
-    Finding, IncidentQuery, IncidentView, LedgerQuery, LedgerRow, NodeView, Page, QueueView,
-    RunDetail, RunQuery, RunView, ScheduleQuery, ScheduleView, Stats, StepView, Total,
-    UnusualQuery, UnusualRow, WorkflowQuery, WorkflowView,
+    Finding, IncidentQuery, IncidentView, LedgerQuery, LedgerRow, NodeView, NotRunQuery, NotRunRow,
+    Page, QueueView, RunDetail, RunQuery, RunView, ScheduleQuery, ScheduleView, Stats, StepView,
+    Total, WorkflowQuery, WorkflowView,
 };
 
 use engine::turn::Wakeup;
@@ -256,7 +265,7 @@ pub trait Queries: Send + Sync + 'static {
     fn ledger(&self, query: LedgerQuery) -> Answered<'_, Page<LedgerRow>>;
 
     /// A page of occurrences of all schedules that did not run and will not, latest decided first.
-    fn unusual(&self, query: UnusualQuery) -> Answered<'_, Page<UnusualRow>>;
+    fn not_run(&self, query: NotRunQuery) -> Answered<'_, Page<NotRunRow>>;
 
     /// Tallies of the minutes that begin at or after `from` and before `to`, in order. They are
     /// exact, and go back eight days.

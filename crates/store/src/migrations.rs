@@ -21,6 +21,19 @@ pub(crate) fn migrate(connection: &mut Connection) -> Result<(), Failure> {
             remedy: "the version of punctual that used it last, or a newer one".to_owned(),
         });
     }
+    if version == 0 && has_tables(connection)? {
+        return Err(Failure::Unusable {
+            what:
+                "the file has tables, but does not say that punctual made them: its schema version \
+                   is 0"
+                    .to_owned(),
+            remedy: format!(
+                "another --db; if it was a store of punctual, restore a copy, or set the version \
+                 (sqlite3 FILE 'PRAGMA user_version = {}') and run `punctual doctor`",
+                MIGRATIONS.len()
+            ),
+        });
+    }
     for (place, migration) in MIGRATIONS.iter().enumerate().skip(version) {
         let transaction = connection.transaction()?;
         transaction.execute_batch(migration)?;
@@ -28,4 +41,9 @@ pub(crate) fn migrate(connection: &mut Connection) -> Result<(), Failure> {
         transaction.commit()?;
     }
     Ok(())
+}
+
+fn has_tables(connection: &Connection) -> Result<bool, Failure> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table')";
+    Ok(connection.query_row(sql, [], |row| row.get(0))?)
 }

@@ -100,6 +100,37 @@ pub struct Commanded {
     pub look: bool,
 }
 
+impl Commanded {
+    pub(crate) fn new(
+        answer: Answer,
+        turned: engine::turn::Turned,
+        next_wakeup: Option<Timestamp>,
+    ) -> Commanded {
+        Commanded {
+            answer,
+            replayed: false,
+            effects: turned.effects,
+            notices: turned.notices,
+            spans: turned.spans,
+            next_wakeup,
+            look: turned.capacity.rescan,
+        }
+    }
+
+    /// The answer to an earlier request with the same idempotency key.
+    pub(crate) fn replayed(answer: Answer, next_wakeup: Option<Timestamp>) -> Commanded {
+        Commanded {
+            answer,
+            replayed: true,
+            effects: Vec::new(),
+            notices: Vec::new(),
+            spans: Vec::new(),
+            next_wakeup,
+            look: false,
+        }
+    }
+}
+
 /// The result of joining.
 #[derive(Clone, Debug)]
 pub struct Joined {

@@ -5,7 +5,6 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use engine::turn::{Answer, Wakeup};
-use engine::{HandlerId, RunKey, ScheduleId};
 use jiff::Timestamp;
 
 use crate::failure::Failure;
@@ -67,26 +66,6 @@ pub(crate) fn counting(answer: Answer, deleted: u64) -> Answer {
     match answer {
         Answer::Count(count) => Answer::Count(count + deleted),
         other => other,
-    }
-}
-
-/// The number stored for the kind, and the id.
-pub(crate) fn stored(what: Wakeup) -> (i16, i64) {
-    match what {
-        Wakeup::Run(key) => (0, key.0),
-        Wakeup::Schedule(id) => (1, id.0),
-        Wakeup::Node(node) => (2, node.0),
-        Wakeup::Handler(id) => (3, id.0),
-    }
-}
-
-/// The reverse of [`stored`].
-pub(crate) fn read(kind: i16, id: i64) -> Result<Wakeup, Failure> {
-    match kind {
-        0 => Ok(Wakeup::Run(RunKey(id))),
-        1 => Ok(Wakeup::Schedule(ScheduleId(id))),
-        3 => Ok(Wakeup::Handler(HandlerId(id))),
-        _ => Err(Failure::Damaged(format!("set_aside has a row of an unknown kind {kind}"))),
     }
 }
 

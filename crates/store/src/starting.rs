@@ -6,7 +6,7 @@ use engine::RunKey;
 use engine::turn::Wakeup;
 use serde::{Deserialize, Serialize};
 
-use crate::set_aside::{read, stored};
+use crate::wakeups::{read_wakeup, stored_wakeup};
 
 /// How many starts must end at the same schedule, run or handler before it counts as the cause.
 /// Someone who kills nodes at random may hit one while it decides, but hardly the same thing three
@@ -79,12 +79,12 @@ impl Starting {
     /// cannot be set aside.
     pub(crate) fn culprit(&self) -> Option<Wakeup> {
         let (kind, id) = self.suspect.filter(|_| self.strikes >= STRIKES)?;
-        read(kind, id).ok()
+        read_wakeup(kind, id).ok().filter(|what| !matches!(what, Wakeup::Node(_)))
     }
 
     /// The row with `what` as the thing that is decided alone.
     pub(crate) fn trying(self, what: Option<Wakeup>) -> Starting {
-        Starting { trial: what.map(stored), ..self }
+        Starting { trial: what.map(stored_wakeup), ..self }
     }
 
     pub(crate) fn text(&self) -> String {

@@ -87,5 +87,5 @@ pub(crate) fn after_event(cursor: Option<&Cursor>) -> Option<(i64, EventKey)> {
 }
 
 pub(crate) fn event_cursor(event: &Event) -> Cursor {
-    Cursor::Name(format!("{}/{}", event.created_at.as_millisecond(), event.fate.key))
+    Cursor::Name(format!("{}/{}", event.created_at.as_millisecond(), event.status.key))
 }

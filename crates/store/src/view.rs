@@ -26,6 +26,12 @@ pub struct Page<T> {
     pub next: Option<Cursor>,
 }
 
+impl<T> Page<T> {
+    pub(crate) fn empty() -> Page<T> {
+        Page { items: Vec::new(), total: Total::Exact(0), next: None }
+    }
+}
+
 /// Where a page begins: after the item with this key. Callers treat it as opaque.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cursor {
@@ -108,7 +114,7 @@ pub struct LedgerRow {
 
 /// Filter and paging for occurrences that did not run.
 #[derive(Clone, Debug, Default)]
-pub struct UnusualQuery {
+pub struct NotRunQuery {
     /// Only occurrences decided at or after this time.
     pub since: Option<Timestamp>,
     /// Only this outcome: skipped, coalesced, missed, dropped or failed.
@@ -119,7 +125,7 @@ pub struct UnusualQuery {
 
 /// An occurrence that did not run and will not.
 #[derive(Clone, Debug)]
-pub struct UnusualRow {
+pub struct NotRunRow {
     pub entry: Entry,
     /// The names of its schedule and its workflow; `None` if the schedule was deleted.
     pub names: Option<(String, String)>,
@@ -139,8 +145,8 @@ pub struct RunQuery {
     pub until: Option<Timestamp>,
     /// Only runs that this run started.
     pub parent: Option<RunKey>,
-    /// Only runs that missed their deadline.
-    pub overdue: bool,
+    /// Only runs that missed their deadline, or only those that did not.
+    pub overdue: Option<bool>,
     /// Leave out the runs that Punctual starts itself to notify people.
     pub hides_system: bool,
     pub limit: usize,
@@ -260,8 +266,8 @@ pub struct AlertView {
 /// Filter and paging for incidents.
 #[derive(Clone, Debug, Default)]
 pub struct IncidentQuery {
-    /// Only incidents that are still open.
-    pub open: bool,
+    /// Only incidents that are still open, or only those that are over.
+    pub open: Option<bool>,
     pub workflow: Option<WorkflowId>,
     pub schedule: Option<ScheduleId>,
     /// Only the incident that began with this run.
@@ -425,7 +431,7 @@ pub(crate) fn decided(cursor: Option<&Cursor>) -> (i64, i64, i64) {
 }
 
 /// The outcomes the query asks for, out of those of occurrences that did not run and will not.
-pub(crate) fn unusual(query: &UnusualQuery) -> Vec<Outcome> {
+pub(crate) fn not_run(query: &NotRunQuery) -> Vec<Outcome> {
     let runs = [Outcome::Started, Outcome::Moved, Outcome::Queued];
     let is_wanted = |outcome: &Outcome| query.outcome.is_none_or(|wanted| wanted == *outcome);
     Outcome::ALL
@@ -436,10 +442,10 @@ pub(crate) fn unusual(query: &UnusualQuery) -> Vec<Outcome> {
 
 /// A page of occurrences that did not run, latest decided first. `rows` has up to `limit + 1` rows
 /// of each outcome.
-pub(crate) fn unusual_page(mut rows: Vec<UnusualRow>, query: &UnusualQuery) -> Page<UnusualRow> {
-    let place = |row: &UnusualRow| (row.entry.decided_at, row.entry.schedule, row.entry.n);
+pub(crate) fn not_run_page(mut rows: Vec<NotRunRow>, query: &NotRunQuery) -> Page<NotRunRow> {
+    let place = |row: &NotRunRow| (row.entry.decided_at, row.entry.schedule, row.entry.n);
     rows.sort_by_key(|row| std::cmp::Reverse(place(row)));
-    let cursor = |row: &UnusualRow| {
+    let cursor = |row: &NotRunRow| {
         let (at, schedule, n) = place(row);
         Cursor::Decided(at, schedule, n)
     };
@@ -464,8 +470,7 @@ pub(crate) fn page<T>(
     is_first: bool,
     cursor: impl Fn(&T) -> Cursor,
 ) -> Page<T> {
-    let has_more = items.len() > limit;
-    items.truncate(limit);
+    let has_more = cut_to(&mut items, limit).is_some();
     cut(items, has_more, is_first, cursor)
 }
 
@@ -474,6 +479,28 @@ fn cut<T>(items: Vec<T>, has_more: bool, is_first: bool, cursor: impl Fn(&T) -> 
     let count = items.len() as u64;
     let is_whole = is_first && !has_more;
     let total = if is_whole { Total::Exact(count) } else { Total::AtLeast(count) };
+    Page { items, total, next }
+}
+
+/// Cuts up to `limit + 1` items to `limit`. Returns the last one if there was one more.
+pub(crate) fn cut_to<T>(items: &mut Vec<T>, limit: usize) -> Option<&T> {
+    let has_more = items.len() > limit;
+    items.truncate(limit);
+    items.last().filter(|_| has_more)
+}
+
+/// A page of a schedule's ledger, out of up to `limit + 1` rows. `decided` is how many occurrences
+/// the schedule has decided.
+pub(crate) fn ledger_page(
+    mut items: Vec<LedgerRow>,
+    query: &LedgerQuery,
+    decided: Option<u64>,
+) -> Page<LedgerRow> {
+    let last = cut_to(&mut items, query.limit);
+    let next = last.and_then(|row| i64::try_from(row.entry.n).ok()).map(Cursor::Number);
+    let is_filtered = query.outcome.is_some() || query.from.is_some() || query.to.is_some();
+    let decided = decided.filter(|_| !is_filtered);
+    let total = Total::AtLeast(decided.unwrap_or(items.len() as u64));
     Page { items, total, next }
 }
 

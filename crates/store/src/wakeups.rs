@@ -1,6 +1,31 @@
-//! Which due wakeups a turn takes when more are due than it can take.
+//! How wakeups are stored, and which due ones a turn takes when more are due than it can take.
 
 use engine::turn::Wakeup;
+use engine::{HandlerId, NodeId, RunKey, ScheduleId};
+
+use crate::codes::{WAKE_HANDLER, WAKE_NODE, WAKE_RUN, WAKE_SCHEDULE};
+use crate::failure::Failure;
+
+/// The kind and the id that are stored for a wakeup, or for what is set aside.
+pub(crate) fn stored_wakeup(wakeup: Wakeup) -> (i16, i64) {
+    match wakeup {
+        Wakeup::Run(key) => (WAKE_RUN, key.0),
+        Wakeup::Schedule(id) => (WAKE_SCHEDULE, id.0),
+        Wakeup::Node(node) => (WAKE_NODE, node.0),
+        Wakeup::Handler(id) => (WAKE_HANDLER, id.0),
+    }
+}
+
+/// The reverse of [`stored_wakeup`].
+pub(crate) fn read_wakeup(kind: i16, id: i64) -> Result<Wakeup, Failure> {
+    match kind {
+        WAKE_RUN => Ok(Wakeup::Run(RunKey(id))),
+        WAKE_SCHEDULE => Ok(Wakeup::Schedule(ScheduleId(id))),
+        WAKE_NODE => Ok(Wakeup::Node(NodeId(id))),
+        WAKE_HANDLER => Ok(Wakeup::Handler(HandlerId(id))),
+        _ => Err(Failure::Damaged(format!("a row has the unknown kind of wakeup {kind}"))),
+    }
+}
 
 /// How many kinds of wakeups there are.
 const KINDS: usize = 4;

@@ -95,12 +95,13 @@ impl Programs {
         let mut command = self.command(self.path(name), folder);
         let output = command.args(arguments).output().map_err(|why| Trouble::new(name, why))?;
         let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
-        match output.status.success() {
-            true => Ok(said(&output.stdout)),
-            false => Err(Trouble::new(
+        if output.status.success() {
+            Ok(said(&output.stdout))
+        } else {
+            Err(Trouble::new(
                 format!("{name} failed ({})", output.status),
                 [said(&output.stdout), said(&output.stderr)].join("\n").trim(),
-            )),
+            ))
         }
     }
 }

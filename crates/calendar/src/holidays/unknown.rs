@@ -45,9 +45,10 @@ impl UnknownRegion {
                 .map(|close| format!("{country}-{close}"))
                 .collect(),
         };
-        let nearest = match nearest.is_empty() {
-            true => std::iter::once(country.to_owned()).chain(codes).collect(),
-            false => nearest,
+        let nearest = if nearest.is_empty() {
+            std::iter::once(country.to_owned()).chain(codes).collect()
+        } else {
+            nearest
         };
         UnknownRegion { code: cut(code), nearest }
     }

@@ -7,6 +7,7 @@ use super::Timing;
 use super::build::Builder;
 use super::pattern::{DailySpec, OneOrMany, PeriodSpec, WeeklySpec};
 use crate::calendars::Calendar;
+use crate::choice::by_name;
 use crate::dst::DstOptions;
 use crate::problem::Mistake;
 use crate::roll::Roll;
@@ -117,7 +118,7 @@ pub struct TimingSpec {
 
 /// What an interval is counted from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", try_from = "String")]
 pub enum IntervalFrom {
     /// A fixed grid without drift.
     Anchor,
@@ -125,12 +126,32 @@ pub enum IntervalFrom {
     Completion,
 }
 
+impl TryFrom<String> for IntervalFrom {
+    type Error = String;
+
+    fn try_from(written: String) -> Result<IntervalFrom, String> {
+        let name = |from| match from {
+            IntervalFrom::Anchor => "anchor",
+            IntervalFrom::Completion => "completion",
+        };
+        by_name(&written, &[IntervalFrom::Anchor, IntervalFrom::Completion], name)
+    }
+}
+
 /// `fit: hours`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", try_from = "String")]
 pub enum Fit {
     /// Times move into working hours.
     Hours,
+}
+
+impl TryFrom<String> for Fit {
+    type Error = String;
+
+    fn try_from(written: String) -> Result<Fit, String> {
+        by_name(&written, &[Fit::Hours], |Fit::Hours| "hours")
+    }
 }
 
 /// What a declaration is built with.

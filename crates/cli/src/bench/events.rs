@@ -33,7 +33,6 @@ const CONSUMER: &str = r#"
       next: { script: "return {last: prepared.reservations[0].ids[0]}" },
     } }"#;
 
-/// The measured rates.
 pub(super) struct Rates {
     pub(super) published: f64,
     pub(super) runs: f64,
@@ -42,8 +41,8 @@ pub(super) struct Rates {
 }
 
 /// Publishes `events` events, and lets consumers work on `runs` others, one by one.
-pub(super) async fn rates(place: &StoreTarget, events: u64, runs: u64) -> Result<Rates, Failure> {
-    let store = place.open().await?;
+pub(super) async fn rates(target: &StoreTarget, events: u64, runs: u64) -> Result<Rates, Failure> {
+    let store = target.open().await?;
     let scripts = crate::scripts::scripts()?;
     let listen = (Ipv4Addr::LOCALHOST, 0).into();
     let options =

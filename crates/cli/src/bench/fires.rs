@@ -121,8 +121,8 @@ fn succeeded(notices: &[Notice]) -> u64 {
 fn due_times(first: Timestamp, load: &Load) -> Vec<Timestamp> {
     let milliseconds = load.over.as_millis() as u64;
     (0..load.count)
-        .map(|place| {
-            let after = place * milliseconds / load.count.max(1);
+        .map(|index| {
+            let after = index * milliseconds / load.count.max(1);
             later(first, SignedDuration::from_millis(after as i64))
         })
         .collect()

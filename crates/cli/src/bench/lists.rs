@@ -13,7 +13,7 @@ use crate::failure::Failure;
 const PAGE: usize = 50;
 
 /// How long queries of one kind took, in microseconds.
-pub(super) struct Asked {
+pub(super) struct QueryTimes {
     pub(super) kind: &'static str,
     pub(super) took: Histogram<u64>,
 }
@@ -24,7 +24,7 @@ pub(super) async fn ask(
     queries: u32,
     most: u64,
     workflows: &[WorkflowId],
-) -> Result<Vec<Asked>, Failure> {
+) -> Result<Vec<QueryTimes>, Failure> {
     let mut chance = Chance(0x9e37_79b9_7f4a_7c15);
     let mut all = Vec::new();
     for (kind, make) in KINDS {
@@ -36,7 +36,7 @@ pub(super) async fn ask(
             store.schedules(query).await?;
             took.saturating_record(watch.elapsed().as_micros() as u64);
         }
-        all.push(Asked { kind, took });
+        all.push(QueryTimes { kind, took });
     }
     Ok(all)
 }

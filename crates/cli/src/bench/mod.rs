@@ -51,14 +51,14 @@ const DUE_NUMBERS: u64 = 1_000_000_000;
 pub(crate) fn run(args: &BenchArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let runtime = Runtime::new()?;
     if let Some(of) = &args.restart_of {
-        let place = match &args.db {
+        let target = match &args.db {
             Some(url) => {
                 let schema = of.to_string_lossy().into_owned();
                 StoreTarget::Postgres { url: url.clone(), schema }
             }
             None => StoreTarget::File(of.clone()),
         };
-        return runtime.block_on(restart::restarted(&place, out));
+        return runtime.block_on(restart::restarted(&target, out));
     }
     let folder = match &args.dir {
         Some(dir) => tempfile::tempdir_in(dir),
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &BenchArgs, out: &mut dyn Write) -> Result<(), Failure> 
     let mut bench = Bench {
         sizes: Sizes::new(args),
         runtime,
-        place: match &args.db {
+        target: match &args.db {
             Some(url) => StoreTarget::postgres(url),
             None => StoreTarget::File(folder.path().join("bench.db")),
         },
@@ -86,11 +86,12 @@ pub(crate) fn run(args: &BenchArgs, out: &mut dyn Write) -> Result<(), Failure> 
         first_cost: None,
     };
     let measured = bench.measure();
-    bench.runtime.block_on(bench.place.remove())?;
+    bench.runtime.block_on(bench.target.remove())?;
     measured?;
-    match args.json {
-        true => report::write_json(&bench.figures, out),
-        false => report::write_table(&bench.figures, out),
+    if args.json {
+        report::write_json(&bench.figures, out)
+    } else {
+        report::write_table(&bench.figures, out)
     }
 }
 
@@ -102,7 +103,7 @@ struct Bench {
     sizes: Sizes,
     runtime: Runtime,
     dir: PathBuf,
-    place: StoreTarget,
+    target: StoreTarget,
     /// Raw limits that creates, fires and lateness are compared with.
     raw_rows: Beside,
     raw_fires: Beside,
@@ -123,11 +124,11 @@ impl Bench {
             self.limits()?;
         }
         for level in self.sizes.pending.clone() {
-            let node = self.runtime.block_on(Node::start(&self.place))?;
+            let node = self.runtime.block_on(Node::start(&self.target))?;
             self.grow(&node, level)?;
             if self.sizes.wants(Measure::Fires) {
                 self.fires(&node)?;
-                if self.place.is_shared() {
+                if self.target.is_shared() {
                     self.fires_of_two(&node)?;
                 }
             }
@@ -153,15 +154,15 @@ impl Bench {
         if !self.sizes.wants(Measure::Feed) {
             return Ok(());
         }
-        let node = self.runtime.block_on(Node::start(&self.place))?;
+        let node = self.runtime.block_on(Node::start(&self.target))?;
         let measuring = feed::lateness(&node, self.due, self.sizes.kept_up);
         let feed::Lateness { before, beside, used } = self.runtime.block_on(measuring)?;
         self.due += used;
         self.runtime.block_on(node.stop())?;
         let pairs = quantiles("feed", "", &before).zip(quantiles("feed", "beside", &beside));
-        self.figures.extend(pairs.map(|((_, before), (place, figure))| {
+        self.figures.extend(pairs.map(|((_, before), (quantile, figure))| {
             let figure = figure.beside(Some(("ms before it", before.value)));
-            if place == Quantile::Most { figure.at_most(250.0) } else { figure }
+            if quantile == Quantile::Most { figure.at_most(250.0) } else { figure }
         }));
         Ok(())
     }
@@ -172,12 +173,12 @@ impl Bench {
             return Ok(());
         }
         let attempts = self.sizes.worked;
-        let rate = self.runtime.block_on(workers::rate(&self.place, attempts))?;
+        let rate = self.runtime.block_on(workers::rate(&self.target, attempts))?;
         let name = format!("{attempts} attempts by {} over HTTP", workers::WORKERS);
         let figure = Figure::new("workers", name, rate, "per s");
         let commits = self.sync.map(|(_, each)| ("commits per s", 1_000.0 / each));
         let figure = figure.beside(commits);
-        let is_shared = self.place.is_shared();
+        let is_shared = self.target.is_shared();
         self.figures.push(if is_shared { figure } else { figure.at_least(5_000.0) });
         Ok(())
     }
@@ -187,13 +188,11 @@ impl Bench {
             return Ok(());
         }
         let (events, runs) = (self.sizes.published, self.sizes.consumed);
-        let rates = self.runtime.block_on(events::rates(&self.place, events, runs))?;
+        let rates = self.runtime.block_on(events::rates(&self.target, events, runs))?;
         let commits = self.sync.map(|(_, each)| ("commits per s", 1_000.0 / each));
-        let is_shared = self.place.is_shared();
-        let at_least = |figure: Figure, wanted| match is_shared {
-            true => figure,
-            false => figure.at_least(wanted),
-        };
+        let is_shared = self.target.is_shared();
+        let at_least =
+            |figure: Figure, wanted| if is_shared { figure } else { figure.at_least(wanted) };
         let published = Figure::new("events", "published in thousands", rates.published, "per s");
         let name = format!("runs of consumers of {} workflows", events::WORKFLOWS);
         let runs = Figure::new("events", name, rates.runs, "per s").beside(commits);
@@ -208,7 +207,7 @@ impl Bench {
 
     fn limits(&mut self) -> Result<(), Failure> {
         let during = self.sizes.limits;
-        match &self.place {
+        match &self.target {
             StoreTarget::File(_) => {
                 let limits = Limits::measure(&self.dir, during)?;
                 self.figures.extend(limits.figures());
@@ -244,7 +243,7 @@ impl Bench {
             let creates = Figure::new("creates", &name, rate, "per s").beside(self.raw_rows);
             self.figures.extend(self.log(&name, created.longest_log));
             self.figures.extend([
-                if self.place.is_shared() { creates } else { creates.at_least(50_000.0) },
+                if self.target.is_shared() { creates } else { creates.at_least(50_000.0) },
                 Figure::new("creates", format!("{name}: processor"), cpu, "µs each"),
             ]);
         }
@@ -254,7 +253,7 @@ impl Bench {
     /// The longest WAL beside the file during a measurement. PostgreSQL keeps its own log, so there
     /// is none.
     fn log(&self, name: &str, longest: u64) -> Option<Figure> {
-        let StoreTarget::File(path) = &self.place else { return None };
+        let StoreTarget::File(path) = &self.target else { return None };
         let file = std::fs::metadata(path).map_or(0, |file| file.len());
         let figure =
             Figure::new("creates", format!("{name}: longest log"), longest as f64 / 1e6, "MB");
@@ -267,7 +266,7 @@ impl Bench {
         let fired = self.runtime.block_on(fire(&[node], &self.workflows, &load))?;
         self.due += fired.used;
         let rate = count as f64 / fired.took.as_secs_f64();
-        let wanted = if self.place.is_shared() { 10_000.0 } else { 30_000.0 };
+        let wanted = if self.target.is_shared() { 10_000.0 } else { 30_000.0 };
         let name = format!("beside {} pending", self.pending);
         self.figures.push(
             Figure::new("fires", &name, rate, "per s").beside(self.raw_fires).at_least(wanted),
@@ -278,9 +277,10 @@ impl Bench {
         // the fewest pending schedules. A level without any is not used for that, because the
         // store's pages are still being created then.
         let first = *self.first_cost.get_or_insert((self.pending, cpu));
-        self.figures.push(match self.pending > first.0 && first.0 > 0 {
-            true => cost.beside(Some(("µs beside the fewest", first.1))).at_most(1.2 * first.1),
-            false => cost,
+        self.figures.push(if self.pending > first.0 && first.0 > 0 {
+            cost.beside(Some(("µs beside the fewest", first.1))).at_most(1.2 * first.1)
+        } else {
+            cost
         });
         if first.0 == 0 {
             self.first_cost = None;
@@ -290,7 +290,7 @@ impl Bench {
 
     /// Measures two nodes on the same machine, which must not be slower than one.
     fn fires_of_two(&mut self, node: &Node) -> Result<(), Failure> {
-        let other = self.runtime.block_on(Node::start(&self.place))?;
+        let other = self.runtime.block_on(Node::start(&self.target))?;
         let (count, batch) = (self.sizes.fires, self.sizes.batch);
         let load = Load { from: self.due, count, over: Duration::ZERO, batch };
         let fired = self.runtime.block_on(fire(&[node, &other], &self.workflows, &load))?;
@@ -311,14 +311,14 @@ impl Bench {
             let fired = self.runtime.block_on(fire(&[node], &self.workflows, &load))?;
             self.due += fired.used;
             let sync = self.sync;
-            let wanted = match (self.place.is_shared(), rate > 2_000) {
+            let wanted = match (self.target.is_shared(), rate > 2_000) {
                 (false, true) => 25.0,
                 (false, false) => 10.0,
                 (true, _) => 20.0,
             };
             self.figures.extend(
                 quantiles("lateness", &format!("{rate} per s"), &fired.lateness).map(
-                    |(place, figure)| match place {
+                    |(quantile, figure)| match quantile {
                         Quantile::P99 => figure.beside(sync).at_most(wanted),
                         _ => figure.beside(sync),
                     },
@@ -361,8 +361,8 @@ impl Bench {
         for asked in self.runtime.block_on(asking)? {
             let name = format!("{} among {most}", asked.kind);
             let figures = quantiles("lists", &name, &asked.took);
-            self.figures.extend(figures.filter(|(place, _)| *place != Quantile::Most).map(
-                |(place, figure)| match place {
+            self.figures.extend(figures.filter(|(quantile, _)| *quantile != Quantile::Most).map(
+                |(quantile, figure)| match quantile {
                     Quantile::P99 => figure.at_most(20.0),
                     _ => figure,
                 },
@@ -396,14 +396,14 @@ impl Bench {
         if !self.sizes.wants(Measure::Restart) {
             return Ok(());
         }
-        let node = self.runtime.block_on(Node::start(&self.place))?;
+        let node = self.runtime.block_on(Node::start(&self.target))?;
         let soon = node.hub.now() + jiff::SignedDuration::from_millis(500);
         self.runtime.block_on(async {
             schedules::create_due(&node, self.due, &[soon], &self.workflows, 1).await?;
             node.stop().await
         })?;
         std::thread::sleep(Duration::from_millis(600));
-        let restarted = restart::restart(&self.place)?;
+        let restarted = restart::restart(&self.target)?;
         let beside = format!("beside {} pending", self.pending);
         let megabytes = restarted.bytes as f64 / 1e6;
         self.figures.extend([
@@ -422,7 +422,7 @@ impl Bench {
 }
 
 async fn pause_some(node: &Node) -> Result<(), Failure> {
-    for id in (1..=PAUSED).map(|place| ScheduleId(place * 3)) {
+    for id in (1..=PAUSED).map(|index| ScheduleId(index * 3)) {
         let command = Command::ControlSchedule { id, verb: Verb::Pause };
         match node.hub.command(command, None).await {
             // A schedule that has already fired is done and cannot be paused.
@@ -451,9 +451,9 @@ fn quantiles(
         (Quantile::P99, "p99", of.value_at_quantile(0.99)),
         (Quantile::Most, "max", of.max()),
     ]
-    .map(|(place, called, value)| {
+    .map(|(quantile, called, value)| {
         let name = format!("{name}, {called}");
-        (place, Figure::new(measure, name, value as f64 / 1_000.0, "ms"))
+        (quantile, Figure::new(measure, name, value as f64 / 1_000.0, "ms"))
     })
     .into_iter()
 }

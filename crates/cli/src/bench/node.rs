@@ -73,8 +73,8 @@ impl Dispatch for Watch {
 
 impl Node {
     /// Opens the store and drives it.
-    pub(super) async fn start(place: &StoreTarget) -> Result<Node, Failure> {
-        let store = place.open().await?;
+    pub(super) async fn start(target: &StoreTarget) -> Result<Node, Failure> {
+        let store = target.open().await?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let (signal, signals) = unbounded_channel();
         let (report, reports) = unbounded_channel();
@@ -93,7 +93,7 @@ impl Node {
                 .await?;
         let stop = CancellationToken::new();
         let driving = tokio::spawn(driver.run(signals, reports, stop.clone()));
-        let log = place.log();
+        let log = target.log();
         Ok(Node { hub, store, watch, stop, driving, log })
     }
 

@@ -141,7 +141,7 @@ const CLAIM_SCHEDULES: &str =
     live = '[[{\"r\":{\"o\":{\"n\":0,\"a\":1794822403167,\"e\":1794822403167},\"t\":0,\"k\":90112}}],[]]'
   FROM due WHERE p.id = due.id RETURNING p.id, p.n, p.mark";
 const INSERT_RUNS: &str = "INSERT INTO open_runs (key, workflow, version, schedule, n, retry, triggered_by,
-    nominal, effective, status, created_at, started_at, timeout, state, owners, lacks_place, overdue,
+    nominal, effective, status, created_at, started_at, timeout, state, owners, waits_for_slot, overdue,
     input, wake_at)
   SELECT nextval('run_blocks'), u.id % 100, 1, u.id, u.n, 0, 0, u.due, u.due, 1, u.due, u.due, 3600000,
     '{\"s\":\"a\",\"t\":1,\"a\":[{\"s\":0,\"n\":1,\"at\":1,\"d\":{\"p\":{\"t\":1,\"s\":1,\"o\":1}}}]}',
@@ -151,9 +151,9 @@ const INSERT_RUNS: &str = "INSERT INTO open_runs (key, workflow, version, schedu
 
 /// The rate at which a scheduler with these records and indexes could begin runs at best.
 async fn recorded(url: &str, schema: &str, during: Duration) -> Result<f64, Failure> {
-    let place = StoreTarget::Postgres { url: url.to_owned(), schema: schema.to_owned() };
+    let target = StoreTarget::Postgres { url: url.to_owned(), schema: schema.to_owned() };
     // Opening the store creates the tables.
-    drop(place.open().await?);
+    drop(target.open().await?);
     let client = connect(url).await?;
     let set = format!("SET search_path = {schema}; SET enable_seqscan = off");
     client.batch_execute(&set).await.map_err(broken)?;
@@ -172,6 +172,6 @@ async fn recorded(url: &str, schema: &str, during: Duration) -> Result<f64, Fail
         count += rows.len();
     }
     let rate = count as f64 / watch.elapsed().as_secs_f64();
-    place.remove().await?;
+    target.remove().await?;
     Ok(rate)
 }

@@ -21,11 +21,11 @@ pub(super) struct Restarted {
 }
 
 /// Starts a process that opens the store, in which a schedule is due.
-pub(super) fn restart(place: &StoreTarget) -> Result<Restarted, Failure> {
+pub(super) fn restart(target: &StoreTarget) -> Result<Restarted, Failure> {
     let this = std::env::current_exe()?;
     let output = Command::new(this)
         .arg("bench")
-        .args(match place {
+        .args(match target {
             StoreTarget::File(path) => vec!["--restart-of".into(), path.into()],
             StoreTarget::Postgres { url, schema } => {
                 let schema = std::ffi::OsString::from(schema);
@@ -39,9 +39,9 @@ pub(super) fn restart(place: &StoreTarget) -> Result<Restarted, Failure> {
 }
 
 /// Measures inside the new process, and prints the report.
-pub(super) async fn restarted(place: &StoreTarget, out: &mut dyn Write) -> Result<(), Failure> {
+pub(super) async fn restarted(target: &StoreTarget, out: &mut dyn Write) -> Result<(), Failure> {
     let watch = Stopwatch::start();
-    let node = Node::start(place).await?;
+    let node = Node::start(target).await?;
     node.watch.first.notified().await;
     let milliseconds = watch.elapsed().as_secs_f64() * 1_000.0;
     let bytes = process::resident()?;

@@ -57,7 +57,7 @@ async fn create(node: &Node, text: &str) -> Result<Created, Failure> {
         let written = read_written(one.get())?;
         let workflow = written.workflow.as_deref().and_then(|id| id.parse::<WorkflowId>().ok());
         let workflow = workflow.ok_or_else(|| Failure::Environment("no workflow".to_owned()))?;
-        new.push(NewSchedule { workflow, trigger: None, declared: written.declared });
+        new.push(NewSchedule { workflow, declared_by: None, declared: written.declared });
     }
     match node.hub.command(Command::CreateSchedules(new), None).await?.answer {
         Answer::Created(ids) => Ok(Created {

@@ -25,7 +25,6 @@ pub(super) struct Sizes {
     /// Attempts that workers complete over HTTP.
     pub(super) worked: u64,
     pub(super) published: u64,
-    /// Consumer runs.
     pub(super) consumed: u64,
     /// Schedules created in one transaction.
     pub(super) batch: u64,

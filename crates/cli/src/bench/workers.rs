@@ -23,8 +23,8 @@ const WORKFLOW: &str =
     r#"{"name": "worked", "steps": [{"id": "s", "type": "worker", "queue": "q"}]}"#;
 
 /// Attempts per second, measured over `attempts` attempts from the first claim to the last report.
-pub(super) async fn rate(place: &StoreTarget, attempts: u64) -> Result<f64, Failure> {
-    let store = place.open().await?;
+pub(super) async fn rate(target: &StoreTarget, attempts: u64) -> Result<f64, Failure> {
+    let store = target.open().await?;
     let listen = (Ipv4Addr::LOCALHOST, 0).into();
     let options = ServerOptions { listen, ..ServerOptions::new(store) };
     let server = Server::start(options).await;
@@ -36,9 +36,10 @@ pub(super) async fn rate(place: &StoreTarget, attempts: u64) -> Result<f64, Fail
     let done: u64 = futures_util::future::try_join_all(workers).await?.into_iter().sum();
     let took = watch.elapsed().as_secs_f64();
     server.stop().await?;
-    match done == attempts {
-        true => Ok(done as f64 / took),
-        false => Err(Failure::Environment(format!("{done} of {attempts} attempts were done"))),
+    if done == attempts {
+        Ok(done as f64 / took)
+    } else {
+        Err(Failure::Environment(format!("{done} of {attempts} attempts were done")))
     }
 }
 
@@ -55,9 +56,10 @@ impl Edge {
         let broken = |error: reqwest::Error| Failure::Environment(error.to_string());
         let answer = asked.send().await.map_err(broken)?;
         let (status, text) = (answer.status(), answer.text().await.map_err(broken)?);
-        match status.is_success() {
-            true => Ok(serde_json::from_str(&text).unwrap_or_default()),
-            false => Err(Failure::Environment(format!("{path}: {status}: {text}"))),
+        if status.is_success() {
+            Ok(serde_json::from_str(&text).unwrap_or_default())
+        } else {
+            Err(Failure::Environment(format!("{path}: {status}: {text}")))
         }
     }
 

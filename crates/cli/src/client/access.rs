@@ -46,7 +46,7 @@ fn show(made: &Value, out: &mut dyn Write) -> Result<(), Failure> {
         ("expires", expiry(made)),
         ("secret", Cell::plain(field(made, "secret"))),
     ];
-    shown::sheet(out, &format!("token {}", field(made, "name")), rows)?;
+    shown::details(out, &format!("token {}", field(made, "name")), rows)?;
     Ok(writeln!(out, "{DIM}the secret is shown this once: PUNCTUAL_TOKEN=SECRET{DIM:#}")?)
 }
 
@@ -55,16 +55,18 @@ fn texts(list: &Value) -> String {
 }
 
 fn queues(token: &Value) -> Cell {
-    match token["queues"].is_null() {
-        true => Cell::styled("all", DIM),
-        false => Cell::plain(texts(&token["queues"])),
+    if token["queues"].is_null() {
+        Cell::styled("all", DIM)
+    } else {
+        Cell::plain(texts(&token["queues"]))
     }
 }
 
 fn expiry(token: &Value) -> Cell {
-    match token["expires_at"].is_null() {
-        true => Cell::styled("never", DIM),
-        false => time(token, "expires_at"),
+    if token["expires_at"].is_null() {
+        Cell::styled("never", DIM)
+    } else {
+        time(token, "expires_at")
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::output::Said;
-use super::run_sheet::{brought_about, error, of_what, why};
+use super::run_details::{brought_about, error, of_what, why};
 use super::shown::{field, items, plain, state, took};
 use super::{Ask, Client};
 use crate::clock;

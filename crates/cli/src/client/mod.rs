@@ -10,7 +10,7 @@ mod nodes;
 mod notify;
 mod output;
 mod problem;
-mod run_sheet;
+mod run_details;
 mod runs;
 mod schedule_fields;
 mod schedule_views;
@@ -63,7 +63,6 @@ pub(crate) struct Line {
     token: Option<HeaderValue>,
 }
 
-/// A request.
 pub(crate) struct Ask<'a> {
     method: Method,
     path: &'a [&'a str],
@@ -82,7 +81,6 @@ impl<'a> Ask<'a> {
         Ask { method: Method::POST, ..Ask::get(path) }
     }
 
-    /// Sets another method.
     pub(crate) fn method(self, method: Method) -> Ask<'a> {
         Ask { method, ..self }
     }
@@ -226,7 +224,6 @@ impl Client {
         serde_json::from_str(&text).map_err(|error| self.line.misread(&error))
     }
 
-    /// Sleeps.
     pub(crate) fn wait(&self, time: Duration) {
         self.runtime.block_on(async { tokio::time::sleep(time).await });
     }

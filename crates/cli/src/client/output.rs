@@ -41,9 +41,10 @@ impl Said {
         if shown.attempt != attempts {
             *shown = Shown { attempt: attempts, ..Shown::default() };
         }
-        match std::mem::replace(&mut shown.has_ended, !is_running) {
-            true => Ok(()),
-            false => tell_one(client, run, &id, shown, out),
+        if std::mem::replace(&mut shown.has_ended, !is_running) {
+            Ok(())
+        } else {
+            tell_one(client, run, &id, shown, out)
         }
     }
 }

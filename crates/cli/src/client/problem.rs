@@ -22,7 +22,6 @@ pub(super) struct Problem {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ErrorPlace {
-    /// The field.
     pub(super) path: String,
     pub(super) message: String,
     /// Line in the text that was sent.

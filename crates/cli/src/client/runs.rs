@@ -6,7 +6,7 @@ use std::io::Write;
 use serde_json::{Value, json};
 
 use super::follow::follow;
-use super::run_sheet::{error, show};
+use super::run_details::{error, show};
 use super::shown::{self, distance, field, state, table, took, typed_json};
 use super::{Ask, Client, schedules};
 use crate::args::remote::{ResolutionArg, RunArgs, RunCommand};

@@ -29,7 +29,6 @@ pub(super) fn list(page: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     shown::more(out, page)
 }
 
-/// Prints one schedule.
 pub(super) fn show(schedule: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     let title = format!("schedule {}: {}", field(schedule, "id"), field(schedule, "name"));
     let counts = format!(
@@ -38,7 +37,7 @@ pub(super) fn show(schedule: &Value, out: &mut dyn Write) -> Result<(), Failure>
         field(schedule, "error_count")
     );
     let lives_again = if schedule["lives_again"] == true { "lives again" } else { "" };
-    shown::sheet(
+    shown::details(
         out,
         &title,
         vec![
@@ -87,9 +86,10 @@ pub(super) fn line(schedule: &Value, out: &mut dyn Write) -> Result<(), Failure>
 
 /// The time until the next run, or why there is none.
 pub(super) fn coming(schedule: &Value) -> Cell {
-    match schedule["workflow_paused"] == true && field(schedule, "status") == "active" {
-        true => Cell::styled("workflow paused", NOTE),
-        false => distance(schedule, "next_run_at", clock::instant()),
+    if schedule["workflow_paused"] == true && field(schedule, "status") == "active" {
+        Cell::styled("workflow paused", NOTE)
+    } else {
+        distance(schedule, "next_run_at", clock::instant())
     }
 }
 

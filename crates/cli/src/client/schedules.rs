@@ -55,9 +55,10 @@ pub(crate) fn run(args: &ScheduleArgs, out: &mut dyn Write) -> Result<(), Failur
             let id = asking.find(which)?;
             let path = ["schedules", &id];
             let ask = Ask::get(&path).method(Method::PATCH).json(&Value::Object(body));
-            match dry_run {
-                true => asking.tell(ask.with("dry_run", Some(true)), out, difference),
-                false => asking.tell(ask, out, show),
+            if *dry_run {
+                asking.tell(ask.with("dry_run", Some(true)), out, difference)
+            } else {
+                asking.tell(ask, out, show)
             }
         }
         ScheduleCommand::Pause(which) => asking.verb(which, "pause", out),
@@ -74,8 +75,8 @@ pub(crate) fn run(args: &ScheduleArgs, out: &mut dyn Write) -> Result<(), Failur
     }
 }
 
-/// The id of the schedule with this id or name, or with the name `workflow/name` where several
-/// workflows have a schedule of that name.
+/// The id of the schedule with this id or name; with the name `workflow/name` where several
+/// workflows have a schedule of that name; or of the trigger `workflow/trigger`, whatever its name.
 pub(super) fn find(client: &Client, named: &str) -> Result<String, Failure> {
     if !named.is_empty() && named.bytes().all(|byte| byte.is_ascii_digit()) {
         return Ok(named.to_owned());
@@ -86,6 +87,10 @@ pub(super) fn find(client: &Client, named: &str) -> Result<String, Failure> {
         let mut of_workflow = with_name(client, name)?;
         of_workflow.retain(|schedule| schedule["workflow"] == workflow);
         found.extend(of_workflow);
+        if found.is_empty() {
+            let workflow = Some(workflow.to_owned());
+            found = matching(client, "workflow_id", workflow, |one| one["trigger"] == name)?;
+        }
     }
     match found.as_slice() {
         [only] => Ok(field(only, "id")),
@@ -102,13 +107,22 @@ fn with_name(client: &Client, name: &str) -> Result<Vec<Value>, Failure> {
     let words: Vec<&str> =
         name.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
     let query = Some(words.join(" ")).filter(|words| !words.is_empty());
+    matching(client, "q", query, |schedule| schedule["name"] == name)
+}
+
+/// The schedules that a parameter of the list finds and that are meant.
+fn matching(
+    client: &Client,
+    parameter: &'static str,
+    value: Option<String>,
+    is_meant: impl Fn(&Value) -> bool,
+) -> Result<Vec<Value>, Failure> {
     let mut found = Vec::new();
     let mut cursor: Option<String> = None;
     for _ in 0..PAGES {
-        let ask = Ask::get(&["schedules"]).with("q", query.as_ref()).with("limit", Some(200));
+        let ask = Ask::get(&["schedules"]).with(parameter, value.as_ref()).with("limit", Some(200));
         let page = client.ask(ask.with("cursor", cursor.as_ref()))?;
-        let same = shown::items(&page).iter().filter(|schedule| schedule["name"] == name);
-        found.extend(same.cloned());
+        found.extend(shown::items(&page).iter().filter(|schedule| is_meant(schedule)).cloned());
         cursor = page["next_cursor"].as_str().map(str::to_owned);
         if cursor.is_none() {
             break;
@@ -205,11 +219,10 @@ impl Asking {
                     (_, Some(text)) => json!({ "payload": typed_json("--payload", text)? }),
                     _ => json!({ "skip": skip }),
                 };
-                match clear {
-                    true => self.tell(Ask::get(&path).method(Method::DELETE), out, overridden),
-                    false => {
-                        self.tell(Ask::get(&path).method(Method::PUT).json(&body), out, overridden)
-                    }
+                if *clear {
+                    self.tell(Ask::get(&path).method(Method::DELETE), out, overridden)
+                } else {
+                    self.tell(Ask::get(&path).method(Method::PUT).json(&body), out, overridden)
                 }
             }
             ScheduleCommand::Backfill { which, from, to, limit, pace, again, dry_run } => {

@@ -106,7 +106,7 @@ pub(super) fn more(out: &mut dyn Write, page: &Value) -> Result<(), Failure> {
 }
 
 /// Prints names and values below each other, leaving out empty values.
-pub(super) fn sheet(
+pub(super) fn details(
     out: &mut dyn Write,
     title: &str,
     lines: Vec<(&str, Cell)>,

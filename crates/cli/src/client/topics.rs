@@ -103,14 +103,15 @@ pub(super) fn row(topic: &Value) -> Vec<Cell> {
 }
 
 fn whose(topic: &Value) -> Cell {
-    match topic["shared"] == true {
-        true => Cell::styled("shared", DIM),
-        false => Cell::plain(field(topic, "workflow")),
+    if topic["shared"] == true {
+        Cell::styled("shared", DIM)
+    } else {
+        Cell::plain(field(topic, "workflow"))
     }
 }
 
 fn show(topic: &Value, out: &mut dyn Write) -> Result<(), Failure> {
-    shown::sheet(
+    shown::details(
         out,
         &format!("topic {}", field(topic, "name")),
         vec![
@@ -157,7 +158,7 @@ fn cut(text: &str) -> String {
 
 fn show_event(event: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     let causes: Vec<String> = shown::items(&event["causes"]).iter().map(shown::plain).collect();
-    shown::sheet(
+    shown::details(
         out,
         &format!("event {}", field(event, "message_id")),
         vec![

@@ -79,10 +79,7 @@ pub(crate) fn run(args: &WorkflowArgs, out: &mut dyn Write) -> Result<(), Failur
 
 fn publish_plan(plan: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     let (name, revision) = (field(plan, "name"), field(plan, "revision"));
-    let what = match plan["changed"] == true {
-        true => "would go live",
-        false => "is live already",
-    };
+    let what = if plan["changed"] == true { "would go live" } else { "is live already" };
     writeln!(out, "{name}: revision {revision} {what}")?;
     triggers(plan, out)
 }
@@ -150,7 +147,7 @@ fn line(workflow: &Value, out: &mut dyn Write) -> Result<(), Failure> {
 
 fn show(client: &Client, workflow: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     let title = format!("workflow {} {}", field(workflow, "name"), field(workflow, "version"));
-    shown::sheet(
+    shown::details(
         out,
         &title,
         vec![

@@ -129,19 +129,23 @@ async fn published(store: &dyn Store, folder: &str) -> Result<Vec<WorkflowView>,
 
 /// Logs which workflows were published from the folder and no longer have a file in it, and
 /// archives them if `prune` is set. Nothing is archived while a file has mistakes, because its
-/// workflow is unknown.
+/// workflow is unknown. `told` holds what was logged before, which is not logged again: the
+/// workflow, and whether every file was valid.
 pub(super) async fn tell_gone(
     hub: &Arc<Hub>,
     folder: &str,
     found: &Found,
     prune: bool,
+    told: &mut HashSet<(String, bool)>,
 ) -> Result<(), store::Failure> {
     let known: HashSet<&str> = found.checked.iter().map(|c| &*c.definition.name).collect();
+    told.retain(|(name, _)| !known.contains(&**name));
     for view in published(&**hub.store(), folder).await? {
         let name = &view.workflow.name;
         if known.contains(&**name) {
             continue;
         }
+        let is_news = told.insert((name.clone(), found.wrong.is_empty()));
         match (prune, found.wrong.is_empty()) {
             (true, true) => {
                 hub.command(Command::ArchiveWorkflow(view.workflow.id), None).await?;
@@ -150,6 +154,7 @@ pub(super) async fn tell_gone(
                     "the file of workflow {name} is gone from {folder}; it was archived"
                 );
             }
+            _ if !is_news => {}
             (true, false) => tracing::warn!(
                 workflow = name,
                 "workflow {name} has no file in {folder}, or one that is wrong; it is not archived while files are wrong"

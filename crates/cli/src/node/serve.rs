@@ -1,5 +1,6 @@
 //! `punctual serve`: runs a node, from its start to its stop.
 
+use std::collections::HashSet;
 use std::env;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
@@ -12,7 +13,7 @@ use runners::script::Scripts;
 use runners::{Egress, Policy};
 use server::serve::{BeforeDriving, Server, ServerOptions, StartError, Telling};
 use server::{Agent, Clock, OffsetClock, Secrets, SystemClock, TraceTarget, Trusted};
-use server::{secrets_in_address, secrets_in_channel};
+use server::{secrets_in_address, secrets_in_channel, shown_address};
 use store::Store;
 
 use super::folder::Found;
@@ -53,7 +54,7 @@ fn given_secrets(args: &ServeArgs) -> impl Iterator<Item = String> {
 }
 
 fn serve(args: &ServeArgs, zones: Zones, secrets: Arc<Secrets>) -> Result<(), Failure> {
-    let place = StoreTarget::read(&args.db)?;
+    let target = StoreTarget::read(&args.db)?;
     let lease = lease(&args.lease)?;
     let listen = address(&args.listen)?;
     let egress: Egress =
@@ -64,7 +65,7 @@ fn serve(args: &ServeArgs, zones: Zones, secrets: Arc<Secrets>) -> Result<(), Fa
     logging::start(args.log, QUIET, secrets.clone())?;
     let token = own_token()?;
     let runtime = runtime()?;
-    let store = runtime.block_on(place.open(zones, lease))?;
+    let store = runtime.block_on(target.open(zones, lease))?;
     let scripts = scripts()?;
     let own = match &args.dir {
         Some(dir) => Some(runtime.block_on(OwnFolder::read(dir, &store, &scripts, args.prune))?),
@@ -72,7 +73,7 @@ fn serve(args: &ServeArgs, zones: Zones, secrets: Arc<Secrets>) -> Result<(), Fa
     };
     let trusted = own.as_ref().map(|own| own.trusted.clone()).unwrap_or_default();
     let checked = own.as_ref().map(|own| own.found.checked.clone()).unwrap_or_default();
-    let groups_dir = place.groups_dir();
+    let groups_dir = target.groups_dir();
     end_orphans(&groups_dir)?;
     let clock: Arc<dyn Clock> = match args.clock_offset {
         0 => Arc::new(SystemClock),
@@ -125,7 +126,7 @@ fn serve(args: &ServeArgs, zones: Zones, secrets: Arc<Secrets>) -> Result<(), Fa
                  this machine may do everything"
             );
         }
-        tracing::info!(url = %format!("http://{}", server.address()), db = %place, "ready");
+        tracing::info!(url = %format!("http://{}", server.address()), db = %target, "ready");
         let signal = loop {
             let changed = async {
                 match &mut watch {
@@ -191,7 +192,9 @@ impl OwnFolder {
                 if let Err(failure) = publish(&hub, found.checked.clone(), Some(&name)).await {
                     tracing::error!("not everything in the folder is published:\n{failure}");
                 }
-                if let Err(failure) = folder::tell_gone(&hub, &name, &found, prune).await {
+                let mut told = HashSet::new();
+                let telling = folder::tell_gone(&hub, &name, &found, prune, &mut told);
+                if let Err(failure) = telling.await {
                     tracing::error!("workflows whose file is gone cannot be looked for: {failure}");
                 }
             })
@@ -239,11 +242,21 @@ pub(crate) fn telling(args: &ServeArgs) -> Result<Telling, Failure> {
     let mail = set("PUNCTUAL_SMTP").map(|text| {
         text.parse().map_err(|error| Failure::Mistake(format!("PUNCTUAL_SMTP: {error}")))
     });
-    if let Some(url) =
-        args.public_url.as_deref().filter(|url| language::definition::host_of(url).is_none())
-    {
-        let message = format!("--public-url: {url} is no URL\n  try: https://punctual.example.org");
-        return Err(Failure::Mistake(message));
+    if let Some(url) = args.public_url.as_deref() {
+        let shown = shown_address(url);
+        let problem = if language::definition::host_of(url).is_none() {
+            Some("is no URL")
+        } else if url.contains('@') {
+            Some("is sent to people, so it has no user and no password")
+        } else {
+            None
+        };
+        if let Some(problem) = problem {
+            let message = format!("--public-url: {shown} {problem}");
+            return Err(Failure::Mistake(format!(
+                "{message}\n  try: https://punctual.example.org"
+            )));
+        }
     }
     Ok(Telling {
         keys: keys.transpose()?.unwrap_or_default(),

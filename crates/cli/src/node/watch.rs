@@ -1,6 +1,6 @@
 //! `serve DIR --watch`: publishes definitions that change, and logs those with mistakes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -28,6 +28,8 @@ pub(super) struct Watch {
     prune: bool,
     changes: UnboundedReceiver<()>,
     published: HashMap<String, Arc<Definition>>,
+    /// The workflows without a file that were logged: see [`folder::tell_gone`].
+    told: HashSet<(String, bool)>,
     scripts: Arc<Scripts>,
 }
 
@@ -54,7 +56,7 @@ impl Watch {
         let known = checked.iter().map(|c| (c.definition.name.clone(), c.definition.clone()));
         let (published, name) = (known.collect(), folder::name(dir));
         let folder = dir.to_owned();
-        Ok(Watch { folder, name, prune, changes, published, scripts })
+        Ok(Watch { folder, name, prune, changes, published, told: HashSet::new(), scripts })
     }
 
     /// Returns when something has changed and the folder has settled; `None` if it can no longer be
@@ -92,7 +94,9 @@ impl Watch {
         }
         let gone = |name: &String| !found.checked.iter().any(|c| c.definition.name == *name);
         if self.published.keys().any(gone) {
-            if let Err(failure) = folder::tell_gone(hub, &self.name, &found, self.prune).await {
+            let told = &mut self.told;
+            let telling = folder::tell_gone(hub, &self.name, &found, self.prune, told);
+            if let Err(failure) = telling.await {
                 tracing::error!("workflows whose file is gone cannot be looked for: {failure}");
             }
             // While a file is wrong, it is not known which workflows are gone.

@@ -87,7 +87,7 @@ fn report(ended: Ended) -> Report {
     };
     match ended {
         Ended::Succeeded { output } => completed(&output),
-        Ended::Failed { code, message, retryable, .. } => failed(code, message, retryable),
+        Ended::Failed { code, message, retryable, .. } => failed(code.name(), message, retryable),
         Ended::TimedOut { message } => failed("timeout", message, true),
         Ended::Cancelled { message } => failed("cancelled", message, false),
     }

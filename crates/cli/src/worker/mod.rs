@@ -38,7 +38,7 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<(), Failure> {
         node: Node::new(line, &args.queue, name.clone(), args.lease),
         program: Program::new(&args.command)?,
         lease: Duration::from_secs(args.lease),
-        places: Arc::new(Semaphore::new(args.concurrency as usize)),
+        slots: Arc::new(Semaphore::new(args.concurrency as usize)),
         going_on: TaskTracker::new(),
     });
     // The runtime is dropped at the end, and attempts that still run are killed with it.
@@ -59,7 +59,7 @@ struct Worker {
     program: Program,
     lease: Duration,
     /// One permit for each attempt that may run at the same time.
-    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     going_on: TaskTracker,
 }
 
@@ -68,18 +68,18 @@ impl Worker {
     async fn take_on(self: &Arc<Self>) -> Failure {
         let mut outage = Outage::default();
         loop {
-            let mut places = self.free_places().await;
-            match self.node.claim(places.len()).await {
+            let mut slots = self.free_slots().await;
+            match self.node.claim(slots.len()).await {
                 Ok(attempts) => {
                     outage.is_over();
                     if attempts.is_empty() {
                         tokio::time::sleep(PAUSE).await;
                     }
                     for attempt in attempts {
-                        let (worker, place) = (Arc::clone(self), places.pop());
+                        let (worker, slot) = (Arc::clone(self), slots.pop());
                         self.going_on.spawn(async move {
                             worker.attend(attempt).await;
-                            drop(place);
+                            drop(slot);
                         });
                     }
                 }
@@ -91,14 +91,14 @@ impl Worker {
     }
 
     /// Waits for a free slot, and returns all slots that are free.
-    async fn free_places(&self) -> Vec<OwnedSemaphorePermit> {
-        let mut places = Vec::new();
+    async fn free_slots(&self) -> Vec<OwnedSemaphorePermit> {
+        let mut slots = Vec::new();
         // The semaphore is never closed.
-        places.extend(Arc::clone(&self.places).acquire_owned().await);
-        while let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
-            places.push(place);
+        slots.extend(Arc::clone(&self.slots).acquire_owned().await);
+        while let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
+            slots.push(slot);
         }
-        places
+        slots
     }
 
     /// Performs one claimed attempt and reports its result.

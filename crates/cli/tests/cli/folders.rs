@@ -112,9 +112,13 @@ fn a_file_that_goes_while_another_is_wrong_is_missed_when_that_is_mended() {
     std::fs::remove_file(home.definitions().join("gone.yaml")).expect("it is removed");
     node.logged("workflow gone has no file in ");
     assert_eq!(workflow(&node, "gone")["status"], "published");
+    std::fs::write(&other, good.replace("noop", "nape")).expect("it is written");
+    node.logged("nape");
     std::fs::write(&other, good).expect("it is written");
     assert_eq!(node.logged("; it was archived")["workflow"], "gone");
-    assert!(node.stop().success());
+    let told = "workflow gone has no file in ";
+    let is_told = |line: &&Value| line["message"].as_str().is_some_and(|m| m.contains(told));
+    assert_eq!(node.stop_and_read().iter().filter(is_told).count(), 1);
 }
 
 #[test]

@@ -257,9 +257,8 @@ fn definitions_go_to_the_node() {
     let here = |text: String| text.replace(env!("CARGO_TARGET_TMPDIR"), "DIR");
     // The number of occurrences within 30 days depends on the day.
     let uncounted = |text: String| {
-        let cell = |cell: &str| match cell.starts_with("30 days: ") {
-            true => "30 days".to_owned(),
-            false => cell.to_owned(),
+        let cell = |cell: &str| {
+            if cell.starts_with("30 days: ") { "30 days".to_owned() } else { cell.to_owned() }
         };
         let line = |line: &str| line.split("  ").map(cell).collect::<Vec<_>>().join("  ");
         steady(&here(text)).lines().map(line).collect::<Vec<_>>().join("\n")
@@ -361,6 +360,20 @@ fn schedules_of_one_name_are_told_apart() {
     assert!(said.contains("several schedules are named report/morning"), "{said}");
     let paused = node.json(&["schedule", "pause", "failing/morning"]);
     assert_eq!((&paused["workflow"], &paused["status"]), (&json!("failing"), &json!("paused")));
+}
+
+#[test]
+fn a_trigger_with_a_name_is_found_by_its_workflow_and_id() {
+    let (_home, node) = node();
+    let text = "name: named\nsteps: [{ id: x, type: noop }]\ntriggers:\n  - { id: early, name: \
+                The early one, type: schedule, cron: daily }\n";
+    node.shown(&["apply", &crate::file("named.yaml", text)]);
+    for (named, verb) in [("The early one", "pause"), ("named/early", "resume")] {
+        let changed = node.json(&["schedule", verb, named]);
+        assert_eq!(changed["name"], "The early one", "{named}: {changed}");
+    }
+    let said = node.refused(&["schedule", "pause", "named/late"]);
+    assert!(said.contains("there is no schedule named named/late"), "{said}");
 }
 
 #[test]

@@ -175,6 +175,8 @@ fn refusals_at_start_have_no_secret_in_them() {
         ("--egress", "u:pass,Hunter22@h"),
         ("--on-failure", "slak:https://hooks.test/services/T000/Hunter22"),
         ("--db", "host=h user=u password=Hunter22"),
+        ("--public-url", "http://u:Hunter22@h h/"),
+        ("--public-url", "http://u:Hunter22@h/"),
     ] {
         let (code, _, err) = run(&["serve", option, given]);
         assert!(code == 1 && !err.contains("Hunter22"), "{option} {given}: {err}");

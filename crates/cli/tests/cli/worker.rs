@@ -212,20 +212,26 @@ fn a_node_that_is_away_is_waited_for() {
     drop(first);
     let mut command = punctual();
     command.args(["worker", "--queue", "q", "--", "sh", "-c", &script]);
-    let worker = Worker::spawn(command, &url);
-    std::thread::sleep(Duration::from_millis(300));
+    let log = dir.path().join("log");
+    let worker = Worker::spawn_logging(command, &url, &log);
+    let outages = || {
+        let text = fs::read_to_string(&log).unwrap_or_default();
+        text.matches("asking again until there is an answer").count()
+    };
+    crate::node::until("the worker asks again", || outages() > 0);
     let second = FakeNode::at(port);
     second.answer("claim", 503);
     second.give("run-1", json!(1));
     line_of(&begun);
     drop(second);
+    let before = outages();
     fs::write(&go_on, "").expect("written");
-    std::thread::sleep(Duration::from_millis(300));
+    crate::node::until("the worker reports again", || outages() > before);
     let third = FakeNode::at(port);
     third.answer("complete", 500);
     assert_eq!(third.heard_times("run-1", "complete", 2)[1], json!({ "output": "done" }));
-    let said = worker.stop();
-    assert!(said.contains("asking again until there is an answer"), "{said}");
+    worker.stop();
+    let said = fs::read_to_string(&log).expect("the worker logs");
     assert!(said.contains("the node answers again"), "{said}");
 }
 

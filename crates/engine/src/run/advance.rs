@@ -3,11 +3,12 @@
 use language::definition::Action;
 
 use super::decide::Decider;
-use super::input::RunHistory;
+use super::input::{Retryability, RunHistory};
 use super::item::Item;
 use super::start::action_of;
 use super::state::{Activity, ActivityStatus, StepState};
 use super::{Ending, RunStatus};
+use crate::turn::Damaged;
 
 impl<F: RunHistory> Decider<'_, F> {
     /// Begins every part that can begin, ends the run if none is active, and updates its status.
@@ -28,11 +29,8 @@ impl<F: RunHistory> Decider<'_, F> {
             }
             self.look_at_watches()?;
         }
-        if self.run.position.active.is_empty() && !self.run.status.has_ended() {
-            match self.is_ending() {
-                true => self.nothing_goes_on()?,
-                false => self.succeed()?,
-            }
+        if self.run.state.active.is_empty() && !self.run.status.has_ended() {
+            if self.is_ending() { self.nothing_goes_on()? } else { self.succeed()? }
         }
         if !self.run.status.has_ended() {
             self.set_status();
@@ -41,11 +39,11 @@ impl<F: RunHistory> Decider<'_, F> {
     }
 
     pub(super) fn state(&self, step: u32) -> StepState {
-        self.run.position.states.of(step)
+        self.run.state.states.of(step)
     }
 
     pub(super) fn set_state(&mut self, step: u32, state: StepState) {
-        self.run.position.states.set(step, state);
+        self.run.state.states.set(step, state);
         if state.has_ended() {
             self.agenda.extend(self.graph.dependents(step));
         }
@@ -56,7 +54,7 @@ impl<F: RunHistory> Decider<'_, F> {
         if self.state(step) != StepState::Pending || self.is_ending() {
             return Ok(());
         }
-        let jumped_to = &mut self.run.position.jumped_to;
+        let jumped_to = &mut self.run.state.jumped_to;
         let is_jumped_to = jumped_to.contains(&step);
         jumped_to.retain(|target| *target != step);
         if !is_jumped_to {
@@ -82,10 +80,8 @@ impl<F: RunHistory> Decider<'_, F> {
             Err(stop) => {
                 let error = stop.refusal()?;
                 self.enable(step)?;
-                match self.place_of_part(step, Item::Whole) {
-                    Some(at) => self.failed(at, error, false, None),
-                    None => Ok(()),
-                }
+                let at = self.index_of_step(step)?;
+                self.failed(at, error, Retryability::Permanent, None)
             }
         }
     }
@@ -102,20 +98,26 @@ impl<F: RunHistory> Decider<'_, F> {
 
     fn enable(&mut self, step: u32) -> Result<(), F::Error> {
         self.set_state(step, StepState::Active);
-        self.run.position.active.push(Activity {
+        self.run.state.active.push(Activity {
             step,
             item: Item::Whole,
             attempt: 0,
             enabled_at: self.stamp,
-            doing: ActivityStatus::Ready,
+            status: ActivityStatus::Ready,
         });
         self.watch_enabled_step(step);
         Ok(())
     }
 
-    pub(super) fn place_of_part(&self, step: u32, item: Item) -> Option<usize> {
-        let active = &self.run.position.active;
+    pub(super) fn index_of_part(&self, step: u32, item: Item) -> Option<usize> {
+        let active = &self.run.state.active;
         active.iter().position(|active| active.step == step && active.item == item)
+    }
+
+    /// The index of a step that must be active, among the active parts.
+    pub(super) fn index_of_step(&self, step: u32) -> Result<usize, F::Error> {
+        let missing = || Damaged(format!("step {step} of run {} is not active", self.run.id));
+        Ok(self.index_of_part(step, Item::Whole).ok_or_else(missing)?)
     }
 
     /// Starts the first part that can start, and returns whether there was one.
@@ -123,7 +125,7 @@ impl<F: RunHistory> Decider<'_, F> {
         if self.run.status.has_ended() || self.is_stopping() {
             return Ok(false);
         }
-        let found = (0..self.run.position.active.len()).find(|at| self.can_start(*at));
+        let found = (0..self.run.state.active.len()).find(|at| self.can_start(*at));
         let Some(at) = found else { return Ok(false) };
         self.begin_part(at)?;
         Ok(true)
@@ -136,8 +138,8 @@ impl<F: RunHistory> Decider<'_, F> {
     }
 
     pub(super) fn can_start(&self, at: usize) -> bool {
-        let active = &self.run.position.active[at];
-        if active.doing != ActivityStatus::Ready || *self.capacity.starts_left == 0 {
+        let active = &self.run.state.active[at];
+        if active.status != ActivityStatus::Ready || *self.capacity.starts_left == 0 {
             return false;
         }
         match action_of(self.definition, active.part()) {
@@ -152,36 +154,36 @@ impl<F: RunHistory> Decider<'_, F> {
     /// Whether as many steps are active as the definition allows.
     fn is_at_its_limit(&self) -> bool {
         let Some(limit) = self.definition.max_concurrent_steps else { return false };
-        let is_performed = |doing: &ActivityStatus| {
-            doing.is_performed() || matches!(doing, ActivityStatus::Queued { .. })
+        let is_performed = |status: &ActivityStatus| {
+            status.is_performed() || matches!(status, ActivityStatus::Queued { .. })
         };
-        let going_on = self.run.position.active.iter().filter(|a| is_performed(&a.doing)).count();
+        let going_on = self.run.state.active.iter().filter(|a| is_performed(&a.status)).count();
         going_on >= limit as usize
     }
 
     /// Whether a part could begin if a slot were free, or in another turn.
-    fn lacks_place(&self) -> bool {
+    fn waits_for_slot(&self) -> bool {
         let is_over = *self.capacity.starts_left == 0;
         let lacks = |active: &Activity| {
             let action = action_of(self.definition, active.part());
-            active.doing == ActivityStatus::Ready
+            active.status == ActivityStatus::Ready
                 && (is_over || action.is_some_and(is_performed_here))
         };
-        !self.is_stopping() && !self.is_at_its_limit() && self.run.position.active.iter().any(lacks)
+        !self.is_stopping() && !self.is_at_its_limit() && self.run.state.active.iter().any(lacks)
     }
 
     fn set_status(&mut self) {
-        let going_on = |doing: &ActivityStatus| {
-            matches!(doing, ActivityStatus::Performed { .. } | ActivityStatus::Claimed { .. })
+        let going_on = |status: &ActivityStatus| {
+            matches!(status, ActivityStatus::Performed { .. } | ActivityStatus::Claimed { .. })
         };
-        self.run.status = if self.run.position.active.iter().any(|active| going_on(&active.doing)) {
+        self.run.status = if self.run.state.active.iter().any(|active| going_on(&active.status)) {
             RunStatus::Running
-        } else if self.run.position.is_unknown() {
+        } else if self.run.state.is_unknown() {
             RunStatus::Suspended
         } else {
             RunStatus::Waiting
         };
-        self.run.lacks_place = self.lacks_place();
+        self.run.waits_for_slot = self.waits_for_slot();
         let is_suspended = self.run.status == RunStatus::Suspended;
         self.hold_or_release(is_suspended || self.capacity.is_paused);
     }
@@ -190,7 +192,7 @@ impl<F: RunHistory> Decider<'_, F> {
     fn succeed(&mut self) -> Result<(), F::Error> {
         let unreached: Vec<u32> = self
             .run
-            .position
+            .state
             .states
             .iter()
             .filter(|(_, state)| *state == StepState::Pending)
@@ -204,11 +206,11 @@ impl<F: RunHistory> Decider<'_, F> {
             Ok(Some(output)) => self.run.output = Some(output),
             Ok(None) => {}
             Err(stop) => {
-                self.end_from_outside(Ending::Failed, stop.refusal()?, false);
+                self.end_from_outside(Ending::Failed, stop.refusal()?, Retryability::Permanent);
                 return self.nothing_goes_on();
             }
         }
-        self.end(Ending::Succeeded, None, false);
+        self.end(Ending::Succeeded, None, Retryability::Permanent);
         Ok(())
     }
 }

@@ -8,14 +8,14 @@ use language::definition::{Definition, TimeSpan};
 
 /// The context for reading times. Every error is a message for people.
 #[derive(Clone, Copy)]
-pub(super) struct Moments<'a> {
+pub(super) struct Instants<'a> {
     pub(super) definition: &'a Definition,
     pub(super) rules: &'a Rules,
     /// The calendar for working time, if it is not the definition's.
     pub(super) calendar: Option<&'a str>,
 }
 
-impl Moments<'_> {
+impl Instants<'_> {
     fn zone(&self) -> Result<Zone, String> {
         match (&self.definition.timezone, self.calendar.or(self.definition.calendar.as_deref())) {
             (Some(name), _) => self.rules.zones().get(name).map_err(|problem| problem.message),
@@ -35,15 +35,15 @@ impl Moments<'_> {
         found.ok_or_else(|| format!("there is no calendar {id}"))
     }
 
-    /// The instant one stretch after `from`, or before it if `sign` is negative.
+    /// The instant one time span after `from`, or before it if `sign` is negative.
     pub(super) fn after(
         &self,
         from: Timestamp,
-        stretch: TimeSpan,
+        span: TimeSpan,
         sign: i32,
     ) -> Result<Timestamp, String> {
         let never = || "the calendar has not that much working time".to_owned();
-        match stretch {
+        match span {
             TimeSpan::Elapsed(duration) => {
                 let end = from.checked_add(duration * sign);
                 end.map_err(|_| "that is too far away".to_owned())
@@ -75,15 +75,15 @@ impl Moments<'_> {
         left.unwrap_or(at).max(at)
     }
 
-    /// The instant at which this percentage of a stretch from `from` has passed.
+    /// The instant at which this percentage of a time span from `from` has passed.
     pub(super) fn share(
         &self,
         from: Timestamp,
-        stretch: TimeSpan,
+        span: TimeSpan,
         percent: f64,
     ) -> Result<Timestamp, String> {
         let of = |duration: SignedDuration| duration.mul_f64(percent / 100.0);
-        let part = match stretch {
+        let part = match span {
             TimeSpan::Elapsed(duration) => TimeSpan::Elapsed(of(duration)),
             TimeSpan::Working(duration) => TimeSpan::Working(of(duration)),
             TimeSpan::WorkingDays(days) => {
@@ -138,9 +138,9 @@ impl Moments<'_> {
 
     /// The instant `now` plus the written duration.
     pub(super) fn written_delay(&self, text: &str, now: Timestamp) -> Result<Timestamp, String> {
-        let stretch = TimeSpan::parse(text).map_err(|problem| {
+        let span = TimeSpan::parse(text).map_err(|problem| {
             format!("{} is no duration: {problem}", language::definition::cut(text))
         })?;
-        self.after(now, stretch, 1)
+        self.after(now, span, 1)
     }
 }

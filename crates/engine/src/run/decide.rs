@@ -4,15 +4,18 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 use language::Rules;
-use language::definition::{Definition, Graph, Step};
+use language::definition::{Definition, EXEC_NOT_ALLOWED, Graph, Step};
+use serde_json::value::RawValue;
 
-use super::input::{AttemptEnd, Decision, Input, Resolution, RunHistory};
+use super::input::{AttemptEnd, Decision, Input, Resolution, Retryability, RunHistory};
 use super::item::Item;
+use super::scope::ItemScope;
 use super::state::{Activity, ActivityStatus, States};
 use super::stored_input::StoredInput;
 use super::{Ending, Refusal, Run, RunError, RunStatus, StepStatus};
 use crate::ids::NodeId;
 use crate::stop::{Stop, refuse};
+use crate::turn::Damaged;
 
 /// The node that performs attempts, and how many more it can start.
 pub struct NodeCapacity<'a> {
@@ -40,10 +43,26 @@ pub fn decide<F: RunHistory>(
     let decision = Decision::default();
     let agenda = BTreeSet::new();
     let stamp = run.stamp(now);
-    let performed_since = run.position.performed_since();
-    let mut decider =
-        Decider { run, definition, graph, rules, now, stamp, capacity, history, decision, agenda };
+    let performed_since = run.state.performed_since();
+    let mut decider = Decider {
+        run,
+        definition,
+        graph,
+        rules,
+        now,
+        stamp,
+        capacity,
+        history,
+        decision,
+        agenda,
+        item_scope: None,
+    };
+    let is_offer = matches!(input, Input::Arrived { .. });
     decider.take(input)?;
+    if is_offer && !decider.decision.took_event {
+        // The event is not the awaited one, so nothing has changed.
+        return Ok(decider.decision);
+    }
     decider.end_if_used_up();
     decider.advance()?;
     decider.count_performed(performed_since);
@@ -64,6 +83,8 @@ pub(super) struct Decider<'a, F: RunHistory> {
     pub(super) decision: Decision,
     /// Steps that may be able to begin.
     pub(super) agenda: BTreeSet<u32>,
+    /// What the items of a `for_each` see, kept from one item to the next.
+    pub(super) item_scope: Option<ItemScope>,
 }
 
 pub(super) type Taken<E> = Result<(), Stop<Refusal, E>>;
@@ -107,14 +128,14 @@ impl<F: RunHistory> Decider<'_, F> {
     fn begin(&mut self) -> Result<(), Refusal> {
         self.require("begin", &[RunStatus::Pending])?;
         self.run.started_at = Some(self.stamp);
-        if self.run.position.states.is_empty() {
-            self.run.position.states = States::new(self.definition.steps.len());
+        if self.run.state.states.is_empty() {
+            self.run.state.states = States::new(self.definition.steps.len());
         }
         self.watch_started_run();
-        let steps = self.run.position.states.iter();
+        let steps = self.run.state.states.iter();
         self.agenda.extend(steps.filter(|(_, state)| !state.has_ended()).map(|(step, _)| step));
         if let Some(error) = self.unfit_payload() {
-            self.end_from_outside(Ending::Failed, error, false);
+            self.end_from_outside(Ending::Failed, error, Retryability::Permanent);
         }
         Ok(())
     }
@@ -152,32 +173,32 @@ impl<F: RunHistory> Decider<'_, F> {
     }
 
     fn reported(&mut self, token: u32, end: AttemptEnd) -> Taken<F::Error> {
-        let Some(at) = self.place_of(token) else {
+        let Some(at) = self.index_of(token) else {
             return refuse(Refusal::OldToken { given: token });
         };
-        if matches!(self.run.position.active[at].doing, ActivityStatus::Child { .. }) {
+        if matches!(self.run.state.active[at].status, ActivityStatus::Child { .. }) {
             return refuse(Refusal::OldToken { given: token });
         }
         if self.is_stopping() {
             self.ended_from_outside(at, end);
             return Ok(());
         }
-        let looks = self.run.position.active[at].item == Item::Reconciling;
+        let looks = self.run.state.active[at].item == Item::Reconciling;
         match end {
             AttemptEnd::Succeeded { output } if looks => self.reconciled(at, &output)?,
             AttemptEnd::Succeeded { output } => self.succeeded(at, output)?,
             AttemptEnd::Failed { code, message, retryable, output } => {
-                let error = self.error(self.run.position.active[at].step, code, message);
-                if looks {
-                    self.not_reconciled(at, error, retryable);
-                    self.say_what_is_unknown();
-                    return Ok(());
-                }
-                self.failed(at, error, retryable, output)?;
+                let error = self.error(self.run.state.active[at].step, code, message);
+                self.attempt_failed(at, error, Retryability::of(retryable), output)?;
+            }
+            AttemptEnd::NotAllowed { message, retryable } => {
+                let step = self.run.state.active[at].step;
+                let error = self.error(step, EXEC_NOT_ALLOWED, message);
+                self.attempt_failed(at, error, Retryability::NodeSetup { retryable }, None)?;
             }
             AttemptEnd::Cancelled { message } => self.ended_itself(at, message),
             AttemptEnd::Unknown { message } => {
-                let step = self.run.position.active[at].step;
+                let step = self.run.state.active[at].step;
                 let message = format!("{message}, and the step must not be repeated");
                 let error = self.error(step, "unknown_outcome", message);
                 self.unknown_outcome(at, error);
@@ -186,10 +207,25 @@ impl<F: RunHistory> Decider<'_, F> {
         Ok(())
     }
 
+    fn attempt_failed(
+        &mut self,
+        at: usize,
+        error: RunError,
+        retryability: Retryability,
+        output: Option<Box<RawValue>>,
+    ) -> Result<(), F::Error> {
+        if self.run.state.active[at].item != Item::Reconciling {
+            return self.failed(at, error, retryability, output);
+        }
+        self.not_reconciled(at, error, retryability);
+        self.say_what_is_unknown();
+        Ok(())
+    }
+
     /// The index of the attempt with this token among the active parts.
-    pub(super) fn place_of(&self, token: u32) -> Option<usize> {
-        let active = &self.run.position.active;
-        active.iter().position(|active| active.doing.token() == Some(token))
+    pub(super) fn index_of(&self, token: u32) -> Option<usize> {
+        let active = &self.run.state.active;
+        active.iter().position(|active| active.status.token() == Some(token))
     }
 
     fn wake(&mut self) -> Result<(), F::Error> {
@@ -199,11 +235,15 @@ impl<F: RunHistory> Decider<'_, F> {
             }
             return Ok(());
         }
-        if let Some(ending) = &self.run.position.ending
-            && ending.until.is_some_and(|until| until <= self.now)
-        {
-            self.stop_waiting();
-            return Ok(());
+        if let Some(ending) = &self.run.state.ending {
+            if ending.tell_children_at.is_some_and(|at| at <= self.now) {
+                self.tell_children();
+                return Ok(());
+            }
+            if ending.until.is_some_and(|until| until <= self.now) {
+                self.stop_waiting();
+                return Ok(());
+            }
         }
         let is_suspended = self.run.status == RunStatus::Suspended;
         if !self.is_ending() && !is_suspended && self.is_over_time() {
@@ -218,7 +258,7 @@ impl<F: RunHistory> Decider<'_, F> {
     /// Adds to the performed time, which counts towards the timeout. If the earliest performed part
     /// is still the same, nothing needs to be written.
     fn count_performed(&mut self, before: Option<Timestamp>) {
-        let position = &mut self.run.position;
+        let position = &mut self.run.state;
         if let Some(since) = before.filter(|_| self.run.timeout.is_some())
             && position.performed_since() != Some(since)
         {
@@ -233,10 +273,10 @@ impl<F: RunHistory> Decider<'_, F> {
     /// Ends a run that used up its timeout before it waited, instead of beginning parts that would
     /// be cancelled at once.
     fn end_if_used_up(&mut self) {
-        let position = &self.run.position;
+        let position = &self.run.state;
         let performed = SignedDuration::from_millis(position.performed);
         let is_used_up = self.run.timeout.is_some_and(|limit| limit <= performed);
-        let is_ready = |active: &Activity| active.doing == ActivityStatus::Ready;
+        let is_ready = |active: &Activity| active.status == ActivityStatus::Ready;
         let begins = !self.agenda.is_empty() || position.active.iter().any(is_ready);
         let goes_on = matches!(self.run.status, RunStatus::Running | RunStatus::Waiting);
         if is_used_up && begins && goes_on && !self.is_ending() {
@@ -245,15 +285,15 @@ impl<F: RunHistory> Decider<'_, F> {
     }
 
     fn time_out(&mut self) {
-        let took = self.run.timeout.map(calendar::format_duration).unwrap_or_default();
+        let limit = self.run.timeout.map(calendar::format_duration).unwrap_or_default();
         let error =
-            self.of_what_goes_on("timeout", format!("timeout: performed for longer than {took}"));
-        self.end_from_outside(Ending::TimedOut, error, true);
+            self.of_what_goes_on("timeout", format!("timeout: performed for longer than {limit}"));
+        self.end_from_outside(Ending::TimedOut, error, Retryability::Retryable);
     }
 
     /// An error that names the active step, if there is only one.
     fn of_what_goes_on(&self, code: &str, message: String) -> RunError {
-        let mut steps: Vec<u32> = self.run.position.active.iter().map(|a| a.step).collect();
+        let mut steps: Vec<u32> = self.run.state.active.iter().map(|a| a.step).collect();
         steps.dedup();
         match steps[..] {
             [step] => self.error(step, code, message),
@@ -265,14 +305,14 @@ impl<F: RunHistory> Decider<'_, F> {
         use RunStatus::{Pending, Running, Suspended, Waiting};
         self.require("cancel", &[Pending, Running, Waiting, Suspended])?;
         let error = self.of_what_goes_on("cancelled", reason);
-        match &mut self.run.position.ending {
-            None => self.end_from_outside(Ending::Cancelled, error, false),
+        match &mut self.run.state.ending {
+            None => self.end_from_outside(Ending::Cancelled, error, Retryability::Permanent),
             // A run that is cancelled while it is already ending is not retried. Completed steps
             // are still undone.
             Some(ending) => {
                 ending.ending = Ending::Cancelled;
                 ending.error = Some(error);
-                ending.retryable = false;
+                ending.retryability = Retryability::Permanent;
             }
         }
         // Without a readable definition, a later report could not be decided.
@@ -284,9 +324,9 @@ impl<F: RunHistory> Decider<'_, F> {
 
     /// The active part whose result is unknown: of the given step, or the only one.
     fn unknown(&self, step: Option<String>) -> Result<usize, Refusal> {
-        let active = self.run.position.active.iter().enumerate();
+        let active = self.run.state.active.iter().enumerate();
         let unknown: Vec<(usize, &str)> = active
-            .filter(|(_, active)| matches!(active.doing, ActivityStatus::Unknown { .. }))
+            .filter(|(_, active)| matches!(active.status, ActivityStatus::Unknown { .. }))
             .filter_map(|(at, active)| Some((at, self.step(active.step)?.id.as_str())))
             .collect();
         match (&*unknown, step) {
@@ -309,43 +349,42 @@ impl<F: RunHistory> Decider<'_, F> {
     fn resolve(&mut self, step: Option<String>, resolution: Resolution) -> Taken<F::Error> {
         let at = self.unknown(step).map_err(Stop::Refused)?;
         let error = self.run.error.take();
-        let step = self.run.position.active[at].step;
+        let step = self.run.state.active[at].step;
         self.stop_looking(step);
-        let Some(at) = self.place_of_unknown(step) else { return Ok(()) };
+        let missing = || Damaged(format!("step {step} of run {} is not unknown", self.run.id));
+        let at = self.index_of_unknown(step).ok_or_else(missing).map_err(F::Error::from)?;
         match resolution {
-            Resolution::Applied => {
-                self.succeeded(at, serde_json::value::RawValue::NULL.to_owned())?
-            }
+            Resolution::Applied => self.succeeded(at, RawValue::NULL.to_owned())?,
             // The data that a consumer has read may be outdated, so it starts over.
             Resolution::DidNotHappen if self.run.handler.is_some() => self.did_not_happen(at)?,
             Resolution::DidNotHappen => {
-                let unknown = self.run.position.active[at].clone();
+                let unknown = self.run.state.active[at].clone();
                 let error = self.error(step, "did_not_happen", "a person says it did not happen");
                 self.is_followed(&unknown, StepStatus::Cancelled, error);
-                self.run.position.active[at].doing = ActivityStatus::Ready;
+                self.run.state.active[at].status = ActivityStatus::Ready;
             }
             Resolution::Skip => self.skip_unknown(at)?,
             Resolution::Failed => {
                 let own = self.error(step, "unknown_outcome", "a person says that it failed");
                 let error = error.filter(|error| error.step == own.step).unwrap_or(own);
-                self.failed(at, error, false, None)?;
+                self.failed(at, error, Retryability::Permanent, None)?;
             }
         }
         self.say_what_is_unknown();
         Ok(())
     }
 
-    fn place_of_unknown(&self, step: u32) -> Option<usize> {
-        let active = self.run.position.active.iter();
+    fn index_of_unknown(&self, step: u32) -> Option<usize> {
+        let active = self.run.state.active.iter();
         let mut places = active.enumerate().filter(|(_, active)| active.step == step);
-        places.find(|(_, a)| matches!(a.doing, ActivityStatus::Unknown { .. })).map(|(at, _)| at)
+        places.find(|(_, a)| matches!(a.status, ActivityStatus::Unknown { .. })).map(|(at, _)| at)
     }
 
     /// Sets the run's error while the result of an attempt is unknown.
     fn say_what_is_unknown(&mut self) {
         let unknown =
-            |active: &&super::Activity| matches!(active.doing, ActivityStatus::Unknown { .. });
-        let first = self.run.position.active.iter().find(unknown).map(|active| active.step);
+            |active: &&super::Activity| matches!(active.status, ActivityStatus::Unknown { .. });
+        let first = self.run.state.active.iter().find(unknown).map(|active| active.step);
         if let Some(step) = first.filter(|_| !self.is_ending()) {
             let message =
                 "what became of an attempt is not known, and the step must not be repeated";

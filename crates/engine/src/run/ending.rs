@@ -1,40 +1,46 @@
 //! How a run that does not succeed ends: active attempts are told to stop, completed steps are
 //! undone, and then the run has ended.
 
+use jiff::Timestamp;
 use serde_json::value::RawValue;
 
 use super::decide::Decider;
-use super::input::{AttemptEnd, Part, RunHistory};
+use super::input::{AttemptEnd, Part, Retryability, RunHistory};
 use super::item::Item;
 use super::state::{Activity, ActivityStatus, StepState};
 use super::{BeingEnded, CANCEL_LIMIT, Ending, RunError, StepStatus};
 use crate::ids::NodeId;
+use crate::turn::Damaged;
 
 impl<F: RunHistory> Decider<'_, F> {
     pub(super) fn is_ending(&self) -> bool {
-        self.run.position.ending.is_some()
+        self.run.state.ending.is_some()
     }
 
     /// Whether the run still waits for active attempts to stop.
     pub(super) fn is_stopping(&self) -> bool {
-        self.run.position.is_stopping()
+        self.run.state.is_stopping()
     }
 
     /// Begins to end the run. Active attempts are told to stop; parts that only wait end at once.
-    pub(super) fn end_from_outside(&mut self, ending: Ending, error: RunError, retryable: bool) {
+    pub(super) fn end_from_outside(
+        &mut self,
+        ending: Ending,
+        error: RunError,
+        retryability: Retryability,
+    ) {
         if self.run.started_at.is_none() {
-            return self.end(ending, Some(error), retryable);
+            return self.end(ending, Some(error), retryability);
         }
         self.agenda.clear();
         let mut at = 0;
-        while let Some(active) = self.run.position.active.get(at) {
-            match &active.doing {
+        while let Some(active) = self.run.state.active.get(at) {
+            match &active.status {
                 ActivityStatus::Performed { token, .. } => self.decision.cancel.push(*token),
                 // The worker learns of it with its next heartbeat.
                 ActivityStatus::Claimed { .. } => {}
-                ActivityStatus::Child { run, .. } => {
-                    self.decision.cancel_runs.push((*run, error.message.clone()));
-                }
+                // They are told below.
+                ActivityStatus::Child { .. } => {}
                 _ => {
                     let active = self.remove(at);
                     self.cancel_waiting(&active, &error);
@@ -44,24 +50,51 @@ impl<F: RunHistory> Decider<'_, F> {
             at += 1;
         }
         // If nothing is being performed, the run undoes its completed steps at once.
-        let waits = !self.run.position.active.is_empty();
-        let until = self.now.checked_add(CANCEL_LIMIT).unwrap_or(self.now);
-        let until = waits.then_some(until);
-        let error = Some(error);
-        self.run.position.ending = Some(BeingEnded { ending, error, retryable, until });
-        self.run.position.watches.clear();
+        let waits = !self.run.state.active.is_empty();
+        let until = waits.then(|| self.cancel_limit());
+        let (error, tell_children_at) = (Some(error), None);
+        self.run.state.ending =
+            Some(BeingEnded { ending, error, retryability, until, tell_children_at });
+        self.run.state.watches.clear();
+        self.tell_children();
+    }
+
+    /// When the run stops waiting for what it has told to stop at this moment.
+    fn cancel_limit(&self) -> Timestamp {
+        self.now.checked_add(CANCEL_LIMIT).unwrap_or(self.now)
+    }
+
+    /// Tells the children of a run that is being ended to end too, as many as this turn may still
+    /// cancel. For the others the run is woken in the next turn.
+    pub(super) fn tell_children(&mut self) {
+        let (until, now) = (self.cancel_limit(), self.now);
+        let Some(ending) = &mut self.run.state.ending else { return };
+        let reason = ending.error.as_ref().map(|error| error.message.as_str()).unwrap_or_default();
+        let mut is_left = false;
+        for active in &self.run.state.active {
+            let ActivityStatus::Child { run, .. } = active.status else { continue };
+            if *self.capacity.starts_left == 0 {
+                is_left = true;
+                break;
+            }
+            *self.capacity.starts_left -= 1;
+            self.decision.cancel_runs.push((run, reason.to_owned()));
+        }
+        ending.tell_children_at = is_left.then_some(now);
+        // The time limit counts from when the last child was told.
+        ending.until = ending.until.map(|_| until);
     }
 
     /// Cancels a part that nobody performs.
     fn cancel_waiting(&mut self, active: &Activity, error: &RunError) {
-        let has_begun = active.attempt > 0 || active.doing.since().is_some();
+        let has_begun = active.attempt > 0 || active.status.since().is_some();
         if has_begun {
             let mut error = error.clone();
             error.step = self.step(active.step).map(|step| step.id.clone());
             self.record(active, StepStatus::Cancelled, None, Some(error));
         }
         if active.item == Item::Whole {
-            self.run.position.states.set(active.step, StepState::Cancelled);
+            self.run.state.states.set(active.step, StepState::Cancelled);
         }
     }
 
@@ -71,7 +104,9 @@ impl<F: RunHistory> Decider<'_, F> {
         let (succeeded, output) = match end {
             AttemptEnd::Succeeded { output } => (true, Some(output)),
             AttemptEnd::Failed { output, .. } => (false, output),
-            AttemptEnd::Cancelled { .. } | AttemptEnd::Unknown { .. } => (false, None),
+            AttemptEnd::NotAllowed { .. }
+            | AttemptEnd::Cancelled { .. }
+            | AttemptEnd::Unknown { .. } => (false, None),
         };
         self.stopped(&active, succeeded, output);
     }
@@ -87,23 +122,23 @@ impl<F: RunHistory> Decider<'_, F> {
         let has_undoing = self.step(active.step).is_some_and(|step| step.compensation.is_some());
         if succeeded && has_undoing && active.item == Item::Whole {
             self.record(active, StepStatus::Completed, output, None);
-            self.run.position.to_undo.push(active.step);
-            self.run.position.states.set(active.step, StepState::Completed);
+            self.run.state.to_undo.push(active.step);
+            self.run.state.states.set(active.step, StepState::Completed);
             return;
         }
-        let mut error = self.run.position.ending.as_ref().and_then(|ending| ending.error.clone());
+        let mut error = self.run.state.ending.as_ref().and_then(|ending| ending.error.clone());
         if let Some(error) = &mut error {
             error.step = self.step(active.step).map(|step| step.id.clone());
         }
         self.record(active, StepStatus::Cancelled, output, error);
         if active.item == Item::Whole {
-            self.run.position.states.set(active.step, StepState::Cancelled);
+            self.run.state.states.set(active.step, StepState::Cancelled);
         }
     }
 
     /// Stops waiting for attempts that have not reported. Their later reports will be refused.
     pub(super) fn stop_waiting(&mut self) {
-        while !self.run.position.active.is_empty() {
+        while !self.run.state.active.is_empty() {
             let active = self.remove(0);
             self.stopped(&active, false, None);
         }
@@ -119,66 +154,70 @@ impl<F: RunHistory> Decider<'_, F> {
         }
         if active.item == Item::Whole {
             self.unwatch(active.step);
-            self.run.position.states.set(active.step, StepState::Cancelled);
+            self.run.state.states.set(active.step, StepState::Cancelled);
         }
-        self.end_from_outside(Ending::Cancelled, error, false);
+        self.end_from_outside(Ending::Cancelled, error, Retryability::Permanent);
     }
 
     /// Continues a run that is ending and has no active parts: undoes the step that was completed
     /// last, or ends the run.
     pub(super) fn nothing_goes_on(&mut self) -> Result<(), F::Error> {
-        let ending = self.run.position.ending.as_ref().map(|ending| ending.ending);
+        let ending = self.run.state.ending.as_ref().map(|ending| ending.ending);
         if ending == Some(Ending::Succeeded) {
-            self.run.position.to_undo.clear();
+            self.run.state.to_undo.clear();
         }
         loop {
-            if let Some(ending) = &mut self.run.position.ending {
+            if let Some(ending) = &mut self.run.state.ending {
                 ending.until = None;
             }
-            let Some(step) = self.run.position.to_undo.pop() else { break };
-            self.run.position.active.push(Activity {
+            let Some(step) = self.run.state.to_undo.pop() else { break };
+            self.run.state.active.push(Activity {
                 step,
                 item: Item::Undoing,
                 attempt: 0,
                 enabled_at: self.stamp,
-                doing: ActivityStatus::Ready,
+                status: ActivityStatus::Ready,
             });
-            let at = self.run.position.active.len() - 1;
+            let at = self.run.state.active.len() - 1;
             if self.can_start(at) {
                 self.begin_part(at)?;
             }
-            if !self.run.position.active.is_empty() {
+            if !self.run.state.active.is_empty() {
                 return Ok(());
             }
         }
-        let Some(BeingEnded { ending, error, retryable, .. }) = self.run.position.ending.take()
-        else {
-            return Ok(());
-        };
-        self.end(ending, error, retryable);
+        let missing = || Damaged(format!("run {} is not being ended", self.run.id));
+        let being_ended = self.run.state.ending.take().ok_or_else(missing)?;
+        let BeingEnded { ending, error, retryability, .. } = being_ended;
+        self.end(ending, error, retryability);
         Ok(())
     }
 
-    pub(super) fn end(&mut self, ending: Ending, error: Option<RunError>, retryable: bool) {
-        let pending = self.run.position.states.iter();
+    pub(super) fn end(
+        &mut self,
+        ending: Ending,
+        error: Option<RunError>,
+        retryability: Retryability,
+    ) {
+        let pending = self.run.state.states.iter();
         let pending = pending.filter(|(_, state)| *state == StepState::Pending);
         for step in pending.map(|(step, _)| step).collect::<Vec<u32>>() {
-            self.run.position.states.set(step, StepState::Cancelled);
+            self.run.state.states.set(step, StepState::Cancelled);
         }
         self.agenda.clear();
         self.run.status = ending.status();
         self.run.ended_at = Some(self.stamp);
         self.run.error = error;
-        self.run.lacks_place = false;
-        self.run.position.ending = None;
-        self.run.position.watches.clear();
-        self.decision.retryable = retryable;
+        self.run.waits_for_slot = false;
+        self.run.state.ending = None;
+        self.run.state.watches.clear();
+        self.decision.retryability = retryability;
     }
 
     /// Handles the attempts of a dead node: they are repeated if that is safe.
     pub(super) fn owner_gone(&mut self, gone: NodeId) {
         let is_lost = |active: &Activity| active.owner() == Some(gone);
-        while let Some(at) = self.run.position.active.iter().position(is_lost) {
+        while let Some(at) = self.run.state.active.iter().position(is_lost) {
             self.lost(at, "the node that performed this step is gone");
         }
     }
@@ -194,16 +233,16 @@ impl<F: RunHistory> Decider<'_, F> {
             let active = self.remove(at);
             return self.stopped(&active, false, None);
         }
-        let active = &self.run.position.active[at];
+        let active = &self.run.state.active[at];
         let step = active.step;
         if self.may_be_repeated(active.part()) {
             let lost = active.clone();
             let error = self.error(step, "lost", how);
             self.is_followed(&lost, StepStatus::Cancelled, error);
-            let active = &mut self.run.position.active[at];
+            let active = &mut self.run.state.active[at];
             // The lost attempt does not count as a failure of the step.
             active.attempt = active.attempt.saturating_sub(1);
-            active.doing = ActivityStatus::Ready;
+            active.status = ActivityStatus::Ready;
             return;
         }
         let message = format!("{how}, and the step must not be repeated");

@@ -1,32 +1,34 @@
 //! Steps that publish events, and steps that wait for one.
 
-use language::definition::{Action, Publish, WaitFor, limits};
-use language::expression;
+use language::definition::{Action, Definition, Publish, WaitFor, limits};
+use language::expression::{self, Requirement};
 use serde_json::value::RawValue;
 
-use super::deadline_math::Moments;
+use super::Run;
+use super::deadline_math::Instants;
 use super::decide::Decider;
 use super::family::{HOPS, hops_of, too_many_hops};
-use super::input::{Awaiting, Part, Published, RunHistory};
+use super::input::{Awaiting, Part, Published, Retryability, RunHistory};
 use super::item::Item;
-use super::start::raw;
+use super::scope::{ItemScope, scope_with};
+use super::start::{action_of, raw};
 use super::state::ActivityStatus;
 use crate::stop::unless_refused;
 use crate::topics::Message;
+use crate::turn::Damaged;
 
 impl<F: RunHistory> Decider<'_, F> {
     /// Publishes an event as part of the decision, and completes the step.
     pub(super) fn publish(&mut self, at: usize, publish: &Publish) -> Result<(), F::Error> {
         let part = self.part(at);
-        self.run.position.active[at].attempt += 1;
+        self.run.state.active[at].attempt += 1;
         if hops_of(self.run, self.now) > HOPS {
             let error = self.error(part.step, "loop", too_many_hops());
-            return self.failed(at, error, false, None);
+            return self.failed(at, error, Retryability::Permanent, None);
         }
         let own = self.own_message_id(part);
         let payload = publish.payload.is_none().then(|| self.own_payload());
-        let item = self.item_of(part)?;
-        let filled = self.with_scope(part.step, item, |scope| {
+        let filled = self.with_part_scope(part, |scope| {
             let text = |template: &String| expression::text(template, scope);
             let message_id = publish.message_id.as_ref().map(text).transpose()?;
             let title = publish.title.as_ref().map(text).transpose()?;
@@ -38,11 +40,11 @@ impl<F: RunHistory> Decider<'_, F> {
         });
         let (message_id, title, payload) = match filled {
             Ok(filled) => filled,
-            Err(stop) => return self.failed(at, stop.refusal()?, false, None),
+            Err(stop) => return self.failed(at, stop.refusal()?, Retryability::Permanent, None),
         };
         if let Err(message) = limits::check_message(&message_id, title.as_deref(), payload.get()) {
             let error = self.error(part.step, "event", message);
-            return self.failed(at, error, false, None);
+            return self.failed(at, error, Retryability::Permanent, None);
         }
         self.watch_started_step(part.step);
         let output = serde_json::json!({ "topic": publish.topic, "message_id": message_id });
@@ -62,17 +64,17 @@ impl<F: RunHistory> Decider<'_, F> {
 
     pub(super) fn wait_for(&mut self, at: usize, wait: &WaitFor) -> Result<(), F::Error> {
         let part = self.part(at);
-        self.run.position.active[at].attempt += 1;
-        let moments = Moments { definition: self.definition, rules: self.rules, calendar: None };
-        let until = match wait.within.map(|within| moments.after(self.stamp, within, 1)).transpose()
-        {
-            Ok(until) => until.map(|until| until.as_millisecond()),
-            Err(message) => {
-                let error = self.error(part.step, "wait_for", message);
-                return self.failed(at, error, false, None);
-            }
-        };
-        self.run.position.active[at].doing = ActivityStatus::Awaiting { since: self.stamp, until };
+        self.run.state.active[at].attempt += 1;
+        let instants = Instants { definition: self.definition, rules: self.rules, calendar: None };
+        let until =
+            match wait.within.map(|within| instants.after(self.stamp, within, 1)).transpose() {
+                Ok(until) => until.map(|until| until.as_millisecond()),
+                Err(message) => {
+                    let error = self.error(part.step, "wait_for", message);
+                    return self.failed(at, error, Retryability::Permanent, None);
+                }
+            };
+        self.run.state.active[at].status = ActivityStatus::Awaiting { since: self.stamp, until };
         self.watch_started_step(part.step);
         self.decision.awaiting.push(Awaiting::Begin(wait.topic.clone(), part));
         Ok(())
@@ -81,33 +83,36 @@ impl<F: RunHistory> Decider<'_, F> {
     /// Fails a part whose event has not come in time.
     pub(super) fn nothing_came(&mut self, at: usize) -> Result<(), F::Error> {
         let part = self.part(at);
-        let topic = match super::start::action_of(self.definition, part) {
+        let topic = match action_of(self.definition, part) {
             Some(Action::WaitFor(wait)) => wait.topic.as_str(),
             _ => "",
         };
         let message = format!("no event that it waits for has come on topic {topic} in time");
         let error = self.error(part.step, "timeout", message);
-        self.failed(at, error, false, None)
+        self.failed(at, error, Retryability::Permanent, None)
     }
 
     /// Offers an event to a part. If the part waits for it, the part is completed.
     pub(super) fn arrived(&mut self, part: Part, event: Box<RawValue>) -> Result<(), F::Error> {
-        let Some(at) = self.place_of_part(part.step, part.item) else { return Ok(()) };
-        let waits = matches!(self.run.position.active[at].doing, ActivityStatus::Awaiting { .. });
+        // The part may have ended in the same turn, before the event was offered to it.
+        let Some(at) = self.index_of_part(part.step, part.item) else { return Ok(()) };
+        let waits = matches!(self.run.state.active[at].status, ActivityStatus::Awaiting { .. });
         if !waits || self.is_ending() {
             return Ok(());
         }
         let definition = self.definition;
-        let Some(Action::WaitFor(wait)) = super::start::action_of(definition, part) else {
-            return Ok(());
+        let Some(Action::WaitFor(wait)) = action_of(definition, part) else {
+            let step = part.step;
+            let why =
+                format!("step {step} of run {} waits for an event without cause", self.run.id);
+            return Err(Damaged(why).into());
         };
         let holds = match &wait.condition {
             None => true,
             // An event on which the condition fails is not the awaited one. It must not fail the
             // step.
             Some(condition) => {
-                let item = self.item_of(part)?;
-                let held = self.with_scope(part.step, item, |scope| {
+                let held = self.with_part_scope(part, |scope| {
                     let mut scope = scope.clone();
                     scope.event(event.get())?;
                     expression::holds(condition, &scope)
@@ -116,9 +121,30 @@ impl<F: RunHistory> Decider<'_, F> {
             }
         };
         if holds {
-            self.decision.took = true;
+            self.decision.took_event = true;
             self.succeeded(at, event)?;
         }
         Ok(())
     }
+}
+
+/// Reads from the condition of a waiting part which field an event must have to fulfil it. `known`
+/// keeps the scope of one item of a `for_each` for the next.
+pub fn required_event<F: RunHistory>(
+    run: &Run,
+    definition: &Definition,
+    part: Part,
+    history: &mut F,
+    known: &mut Option<ItemScope>,
+) -> Result<Requirement, F::Error> {
+    let condition = match action_of(definition, part) {
+        Some(Action::WaitFor(wait)) => wait.condition.as_deref(),
+        _ => None,
+    };
+    let Some(condition) = condition else { return Ok(Requirement::Evaluation) };
+    let mentioned = definition.graph().references(part.step);
+    let scope = scope_with(run, definition, part, mentioned, history, known)?;
+    // A scope that cannot be built is for the offer to report.
+    let required = scope.ok().map(|scope| expression::requirement(condition, &scope));
+    Ok(required.unwrap_or(Requirement::Evaluation))
 }

@@ -118,13 +118,13 @@ fn cut_list(items: Vec<Value>, most: usize) -> Vec<Value> {
     for (index, item) in items.into_iter().enumerate() {
         let bytes = size(&item) + 1;
         is_cut |= used + bytes + (count - index - 1) * null > most;
-        match is_cut {
-            false => {
-                used += bytes;
-                kept.push(item);
-            }
-            true if null == 0 => break,
-            true => kept.push(Value::Null),
+        if !is_cut {
+            used += bytes;
+            kept.push(item);
+        } else if null == 0 {
+            break;
+        } else {
+            kept.push(Value::Null);
         }
     }
     kept

@@ -8,11 +8,12 @@ use super::item::Item;
 use super::{AttemptRecord, Claimant, Ending, RunError, StepRecord};
 use crate::ids::{NodeId, RunKey};
 use crate::topics::Message;
+use crate::turn::Damaged;
 
 /// What a decision may look up.
 pub trait RunHistory {
-    /// The error of a failed lookup.
-    type Error;
+    /// The error of a failed lookup, or of a stored position that cannot be.
+    type Error: From<Damaged>;
 
     /// The record of one part of a step of this run, as of now.
     fn record(&mut self, step: u32, item: Item) -> Result<Option<StepRecord>, Self::Error>;
@@ -35,6 +36,12 @@ pub enum AttemptEnd {
         retryable: bool,
         /// Output that the attempt returned although it failed.
         output: Option<Box<RawValue>>,
+    },
+    /// The node may not perform the step, so the step itself was not tried.
+    NotAllowed {
+        message: String,
+        /// Whether a retry of the step can help.
+        retryable: bool,
     },
     /// The attempt was told to end and has ended.
     Cancelled {
@@ -165,13 +172,45 @@ pub struct Decision {
     /// Events to publish.
     pub published: Vec<Published>,
     /// Whether the run took the event that was offered to it.
-    pub took: bool,
+    pub took_event: bool,
     /// The token of the attempt that a worker has claimed.
     pub claimed: Option<u32>,
     /// Whether the worker should stop its attempt.
     pub is_ending: bool,
     /// Whether a retry of the run can help, if it has ended.
-    pub retryable: bool,
+    pub retryability: Retryability,
+}
+
+/// Whether a retry can help after a failure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Retryability {
+    /// The next attempt may end differently.
+    Retryable,
+    /// Every attempt ends the same, as long as the workflow stays as it is.
+    #[default]
+    Permanent,
+    /// The node may not perform the work, so the work itself was not tried. No schedule dies of
+    /// it. `retryable` says whether a retry of the step can help.
+    NodeSetup { retryable: bool },
+    /// The work certainly had no effect, so a consumer repeats it at once.
+    NoEffect,
+}
+
+impl Retryability {
+    /// The retryability of a failure about which no more than this is known.
+    pub fn of(retryable: bool) -> Retryability {
+        if retryable { Retryability::Retryable } else { Retryability::Permanent }
+    }
+
+    /// Whether another attempt at the step, or another run of the handler, can help.
+    pub fn can_help(self) -> bool {
+        match self {
+            Retryability::Retryable | Retryability::NoEffect => true,
+            Retryability::Permanent => false,
+            Retryability::NodeSetup { retryable } => retryable,
+        }
+    }
 }
 
 /// A change to a worker queue.

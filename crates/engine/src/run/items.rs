@@ -7,11 +7,12 @@ use serde_json::value::RawValue;
 
 use super::decide::Decider;
 use super::fitting::listed;
-use super::input::{Part, RunHistory};
+use super::input::{Retryability, RunHistory};
 use super::item::Item;
 use super::state::{Activity, ActivityStatus};
 use super::{RunError, StepStatus};
-use crate::stop::{Stop, refuse, unless_refused};
+use crate::stop::{Stop, refuse};
+use crate::turn::Damaged;
 
 /// How many items are active at a time unless the definition says otherwise. All active parts are
 /// written with each decision, so the number must stay small.
@@ -19,15 +20,15 @@ const SIDE_BY_SIDE: u32 = 100;
 
 impl<F: RunHistory> Decider<'_, F> {
     pub(super) fn start_items(&mut self, at: usize, each: &ForEach) -> Result<(), F::Error> {
-        let step = self.run.position.active[at].step;
-        self.run.position.active[at].attempt += 1;
+        let step = self.run.state.active[at].step;
+        self.run.state.active[at].attempt += 1;
         let items = match self.items(step, each) {
             Ok(items) => items,
-            Err(stop) => return self.failed(at, stop.refusal()?, false, None),
+            Err(stop) => return self.failed(at, stop.refusal()?, Retryability::Permanent, None),
         };
         self.watch_started_step(step);
         let count = u32::try_from(items.len()).unwrap_or(u32::MAX);
-        self.run.position.active[at].doing =
+        self.run.state.active[at].status =
             ActivityStatus::Items { since: self.stamp, count, begun: 0, ended: 0 };
         self.begin_items(step)
     }
@@ -36,7 +37,7 @@ impl<F: RunHistory> Decider<'_, F> {
     /// change.
     fn items(&mut self, step: u32, each: &ForEach) -> Result<Vec<Value>, Stop<RunError, F::Error>> {
         let found =
-            self.with_scope(step, None, |scope| language::expression::value(&each.items, scope))?;
+            self.with_scope(step, |scope| language::expression::value(&each.items, scope))?;
         let message = match found {
             Value::Array(items) if items.len() <= limits::ITEMS => return Ok(items),
             Value::Array(items) => {
@@ -48,40 +49,31 @@ impl<F: RunHistory> Decider<'_, F> {
         refuse(self.error(step, "items", message))
     }
 
-    /// The item that a part works on.
-    pub(super) fn item_of(&mut self, part: Part) -> Result<Option<(Value, u32)>, F::Error> {
-        let Some(index) = part.item.index() else { return Ok(None) };
-        let definition = self.definition;
-        let step = definition.steps.get(part.step as usize);
-        let Some(Action::ForEach(each)) = step.map(|step| &step.action) else { return Ok(None) };
-        let items = unless_refused(self.items(part.step, each))?.unwrap_or_default();
-        Ok(items.into_iter().nth(index as usize).map(|item| (item, index)))
-    }
-
     fn begin_items(&mut self, step: u32) -> Result<(), F::Error> {
         let limit = match self.step(step).map(|step| &step.action) {
             Some(Action::ForEach(each)) => each.max_parallel.unwrap_or(SIDE_BY_SIDE),
             _ => 0,
         };
-        let Some(at) = self.place_of_part(step, Item::Whole) else { return Ok(()) };
-        let ActivityStatus::Items { count, begun, ended, .. } = self.run.position.active[at].doing
+        let at = self.index_of_step(step)?;
+        let ActivityStatus::Items { count, begun, ended, .. } = self.run.state.active[at].status
         else {
-            return Ok(());
+            let why = format!("step {step} of run {} has items, and is not at them", self.run.id);
+            return Err(Damaged(why).into());
         };
         if ended == count {
             return self.items_done(at, count);
         }
         let further = count.min(ended.saturating_add(limit)).saturating_sub(begun);
         for index in begun..begun + further {
-            self.run.position.active.push(Activity {
+            self.run.state.active.push(Activity {
                 step,
                 item: Item::Nth(index),
                 attempt: 0,
                 enabled_at: self.stamp,
-                doing: ActivityStatus::Ready,
+                status: ActivityStatus::Ready,
             });
         }
-        if let ActivityStatus::Items { begun, .. } = &mut self.run.position.active[at].doing {
+        if let ActivityStatus::Items { begun, .. } = &mut self.run.state.active[at].status {
             *begun += further;
         }
         Ok(())
@@ -89,8 +81,8 @@ impl<F: RunHistory> Decider<'_, F> {
 
     /// Counts an item that has ended, and begins further ones.
     pub(super) fn item_ended(&mut self, step: u32) -> Result<(), F::Error> {
-        let Some(at) = self.place_of_part(step, Item::Whole) else { return Ok(()) };
-        if let ActivityStatus::Items { ended, .. } = &mut self.run.position.active[at].doing {
+        let at = self.index_of_step(step)?;
+        if let ActivityStatus::Items { ended, .. } = &mut self.run.state.active[at].status {
             *ended += 1;
         }
         self.begin_items(step)
@@ -98,7 +90,7 @@ impl<F: RunHistory> Decider<'_, F> {
 
     /// Completes the step when all items have ended. Its output is the list of their outputs.
     fn items_done(&mut self, at: usize, count: u32) -> Result<(), F::Error> {
-        let step = self.run.position.active[at].step;
+        let step = self.run.state.active[at].step;
         let (output, said) = listed(count as usize, |index| {
             self.output_of(step, Item::Nth(u32::try_from(index).unwrap_or(u32::MAX)))
         })?;
@@ -110,15 +102,15 @@ impl<F: RunHistory> Decider<'_, F> {
         &mut self,
         step: u32,
         error: RunError,
-        retryable: bool,
+        retryability: Retryability,
     ) -> Result<(), F::Error> {
         let is_item = |active: &Activity| active.step == step && active.item.is_nth();
-        while let Some(at) = self.run.position.active.iter().position(is_item) {
+        while let Some(at) = self.run.state.active.iter().position(is_item) {
             self.abandon(at, StepStatus::Cancelled, None);
         }
-        let Some(at) = self.place_of_part(step, Item::Whole) else { return Ok(()) };
+        let at = self.index_of_step(step)?;
         let active = self.remove(at);
-        self.step_failed(&active, error, retryable, None)
+        self.step_failed(&active, error, retryability, None)
     }
 
     /// The output of a part, including one that ended in this decision.

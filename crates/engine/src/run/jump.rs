@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::decide::Decider;
-use super::input::RunHistory;
+use super::input::{Retryability, RunHistory};
 use super::item::Item;
 use super::state::{Activity, StepState};
 use super::{AttemptRecord, Ending, RunError, StepStatus};
@@ -20,21 +20,21 @@ impl<F: RunHistory> Decider<'_, F> {
         error: RunError,
     ) -> Result<(), F::Error> {
         let Some(target) = self.graph.index(target) else {
-            self.end_from_outside(Ending::Failed, error, false);
+            self.end_from_outside(Ending::Failed, error, Retryability::Permanent);
             return Ok(());
         };
-        self.run.position.jumps += 1;
-        if self.run.position.jumps > JUMPS {
+        self.run.state.jumps += 1;
+        if self.run.state.jumps > JUMPS {
             let message =
                 format!("went on elsewhere more than {JUMPS} times; last: {}", error.message);
             let error = self.error(from, "too_many_jumps", message);
-            self.end_from_outside(Ending::Failed, error, false);
+            self.end_from_outside(Ending::Failed, error, Retryability::Permanent);
             return Ok(());
         }
         if self.state(target) != StepState::Pending {
             self.do_again(target)?;
         }
-        self.run.position.jumped_to.push(target);
+        self.run.state.jumped_to.push(target);
         self.agenda.insert(target);
         Ok(())
     }
@@ -49,16 +49,16 @@ impl<F: RunHistory> Decider<'_, F> {
             open.extend(further.filter(|step| again.insert(*step)));
         }
         let is_one = |active: &Activity| again.contains(&active.step);
-        while let Some(at) = self.run.position.active.iter().position(is_one) {
+        while let Some(at) = self.run.state.active.iter().position(is_one) {
             self.abandon(at, StepStatus::Cancelled, None);
         }
-        self.run.position.jumped_to.retain(|step| !again.contains(step));
-        self.run.position.routes.retain(|(gateway, _)| !again.contains(gateway));
+        self.run.state.jumped_to.retain(|step| !again.contains(step));
+        self.run.state.routes.retain(|(gateway, _)| !again.contains(gateway));
         for step in again {
             self.remember(step)?;
             self.unwatch(step);
             self.agenda.remove(&step);
-            self.run.position.states.set(step, StepState::Pending);
+            self.run.state.states.set(step, StepState::Pending);
         }
         Ok(())
     }
@@ -69,6 +69,7 @@ impl<F: RunHistory> Decider<'_, F> {
         if !self.state(step).has_ended() && !self.was_recorded_now(step) {
             return Ok(());
         }
+        // A step that was cancelled before it began has no record.
         let Some(record) = self.known_record(step)? else { return Ok(()) };
         if record.attempts > 0 {
             self.decision.earlier.push(AttemptRecord {

@@ -30,9 +30,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 pub use decide::{NodeCapacity, decide};
+pub use events::required_event;
 pub use input::{
     Alert, Approval, AttemptEnd, Awaiting, Decision, Input, NewChild, Part, Published, Queueing,
-    Resolution, RunHistory,
+    Resolution, Retryability, RunHistory,
 };
 pub use item::{Item, UnknownItem};
 pub use scope::{ItemScope, scope_of_part};
@@ -236,8 +237,8 @@ pub struct Run {
     /// Whether a deadline of the run or of one of its steps has passed.
     pub overdue: bool,
     /// Whether the run has begun and a part of it waits for a free slot.
-    pub lacks_place: bool,
-    pub position: RunState,
+    pub waits_for_slot: bool,
+    pub state: RunState,
 }
 
 /// The place of a run in its family, if another run started it.
@@ -282,9 +283,13 @@ pub struct BeingEnded {
     pub ending: Ending,
     pub error: Option<RunError>,
     /// Whether a retry can help.
-    pub retryable: bool,
+    pub retryability: Retryability,
     /// How long active attempts may take to stop. `None` once the run undoes its completed steps.
     pub until: Option<Timestamp>,
+    /// When the run tells its children to end, if the turn that began to end it could not: a turn
+    /// cancels a limited number of runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tell_children_at: Option<Timestamp>,
 }
 
 /// The status of a step.
@@ -439,10 +444,10 @@ impl Run {
         if self.status.has_ended() {
             return None;
         }
-        let position = &self.position;
-        let parts = position.active.iter().filter_map(|active| active.doing.wake_at());
+        let position = &self.state;
+        let parts = position.active.iter().filter_map(|active| active.status.wake_at());
         if let Some(ending) = &position.ending {
-            return parts.chain(ending.until).min();
+            return parts.chain(ending.until).chain(ending.tell_children_at).min();
         }
         // Only a person moves a suspended run on. A timeout would retry it.
         let limit = self.time_limit().filter(|_| self.status != RunStatus::Suspended);
@@ -454,7 +459,7 @@ impl Run {
     /// recorded, even if `now` was read before that was committed. A clock that was set back by
     /// more than `OVERLAP` is believed.
     fn stamp(&self, now: Timestamp) -> Timestamp {
-        let parts = self.position.active.iter().filter_map(|active| active.doing.since());
+        let parts = self.state.active.iter().filter_map(|active| active.status.since());
         let known = parts.chain(self.started_at).fold(self.created_at, Timestamp::max);
         if known.duration_since(now) <= OVERLAP { known.max(now) } else { now }
     }
@@ -462,12 +467,12 @@ impl Run {
     /// When the run's timeout expires if its attempts continue. Only time in which something is
     /// performed counts.
     pub fn time_limit(&self) -> Option<Timestamp> {
-        self.position.time_limit(self.timeout?)
+        self.state.time_limit(self.timeout?)
     }
 
     /// Whether the run has begun and only needs a free slot to continue.
     pub fn is_ready(&self) -> bool {
-        self.lacks_place && !self.status.has_ended()
+        self.waits_for_slot && !self.status.has_ended()
     }
 
     /// How the run ended; `None` while its status is not final.

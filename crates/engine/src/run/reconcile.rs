@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::RunError;
 use super::decide::Decider;
-use super::input::RunHistory;
+use super::input::{Retryability, RunHistory};
 use super::item::Item;
 use super::state::{Activity, ActivityStatus, StepState};
 
@@ -16,27 +16,37 @@ const TRIES: u32 = 3;
 /// The result of a reconciliation.
 #[derive(Deserialize)]
 struct Found {
-    status: String,
+    status: FoundStatus,
     #[serde(default)]
     result: Option<Box<RawValue>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum FoundStatus {
+    Applied,
+    DidNotHappen,
+    /// The reconciliation could not tell, so a person must resolve the step.
+    #[serde(other)]
+    Unclear,
 }
 
 impl<F: RunHistory> Decider<'_, F> {
     /// Marks a part whose effect is unknown, and starts its reconciliation if there is one.
     pub(super) fn unknown_outcome(&mut self, at: usize, error: RunError) {
-        let active = &mut self.run.position.active[at];
-        let since = active.doing.since().unwrap_or(active.enabled_at);
+        let active = &mut self.run.state.active[at];
+        let since = active.status.since().unwrap_or(active.enabled_at);
         let (step, item) = (active.step, active.item);
-        active.doing = ActivityStatus::Unknown { since };
+        active.status = ActivityStatus::Unknown { since };
         self.run.error = Some(error);
         let can_look = self.step(step).is_some_and(|step| step.reconcile.is_some());
         if can_look && item == Item::Whole {
-            self.run.position.active.push(Activity {
+            self.run.state.active.push(Activity {
                 step,
                 item: Item::Reconciling,
                 attempt: 0,
                 enabled_at: self.stamp,
-                doing: ActivityStatus::Ready,
+                status: ActivityStatus::Ready,
             });
         }
     }
@@ -46,33 +56,38 @@ impl<F: RunHistory> Decider<'_, F> {
         let active = self.remove(at);
         let step = active.step;
         self.record(&active, super::StepStatus::Completed, Some(output.to_owned()), None);
-        let Some(unknown) = self.place_of_part(step, Item::Whole) else { return Ok(()) };
-        let found: Option<Found> = serde_json::from_str(output.get()).ok();
-        match found.as_ref().map(|found| found.status.as_str()) {
-            Some("applied") => {
+        let unknown = self.index_of_step(step)?;
+        // An output of another form could not tell either.
+        let unclear = |_| Found { status: FoundStatus::Unclear, result: None };
+        let found: Found = serde_json::from_str(output.get()).unwrap_or_else(unclear);
+        match found.status {
+            FoundStatus::Applied => {
                 self.run.error = None;
-                let result = found.and_then(|found| found.result);
-                self.succeeded(unknown, result.unwrap_or_else(|| RawValue::NULL.to_owned()))
+                self.succeeded(unknown, found.result.unwrap_or_else(|| RawValue::NULL.to_owned()))
             }
-            Some("did_not_happen") => self.did_not_happen(unknown),
-            // The reconciliation could not tell, so a person must resolve the step.
-            _ => Ok(()),
+            FoundStatus::DidNotHappen => self.did_not_happen(unknown),
+            FoundStatus::Unclear => Ok(()),
         }
     }
 
     /// Fails a part that certainly had no effect, so that it can be retried.
     pub(super) fn did_not_happen(&mut self, at: usize) -> Result<(), F::Error> {
         self.run.error = None;
-        let step = self.run.position.active[at].step;
+        let step = self.run.state.active[at].step;
         let message = "it did not happen, and can be done anew";
         let error = self.error(step, "did_not_happen", message);
-        self.failed(at, error, true, None)
+        self.failed(at, error, Retryability::NoEffect, None)
     }
 
     /// Handles a failed reconciliation: it is retried, or a person must resolve the step.
-    pub(super) fn not_reconciled(&mut self, at: usize, error: RunError, retryable: bool) {
-        let attempt = self.run.position.active[at].attempt;
-        if retryable && attempt < TRIES {
+    pub(super) fn not_reconciled(
+        &mut self,
+        at: usize,
+        error: RunError,
+        retryability: Retryability,
+    ) {
+        let attempt = self.run.state.active[at].attempt;
+        if retryability.can_help() && attempt < TRIES {
             let wait = crate::handlers::FIRST_RETRY.saturating_mul(1 << attempt.min(8));
             return self.try_again(at, wait, error, None);
         }
@@ -82,7 +97,7 @@ impl<F: RunHistory> Decider<'_, F> {
 
     /// Abandons the reconciliation after a person has resolved the step.
     pub(super) fn stop_looking(&mut self, step: u32) {
-        if let Some(at) = self.place_of_part(step, Item::Reconciling) {
+        if let Some(at) = self.index_of_part(step, Item::Reconciling) {
             self.abandon(at, super::StepStatus::Cancelled, None);
         }
     }

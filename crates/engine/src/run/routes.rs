@@ -3,15 +3,15 @@
 use language::definition::{Action, Gateway, GatewayKind};
 
 use super::decide::Decider;
-use super::input::RunHistory;
+use super::input::{Retryability, RunHistory};
 use super::start::raw;
 
 impl<F: RunHistory> Decider<'_, F> {
     /// Takes the routes whose conditions hold.
     pub(super) fn route(&mut self, at: usize, gateway: &Gateway) -> Result<(), F::Error> {
-        let step = self.run.position.active[at].step;
-        self.run.position.active[at].attempt += 1;
-        let taken = self.with_scope(step, None, |scope| {
+        let step = self.run.state.active[at].step;
+        self.run.state.active[at].attempt += 1;
+        let taken = self.with_scope(step, |scope| {
             let mut taken = Vec::new();
             for route in &gateway.routes {
                 let holds = match &route.condition {
@@ -31,7 +31,7 @@ impl<F: RunHistory> Decider<'_, F> {
         });
         let mut taken = match taken {
             Ok(taken) => taken,
-            Err(stop) => return self.failed(at, stop.refusal()?, false, None),
+            Err(stop) => return self.failed(at, stop.refusal()?, Retryability::Permanent, None),
         };
         if taken.is_empty() {
             taken.extend(gateway.default_route.as_deref());
@@ -39,11 +39,11 @@ impl<F: RunHistory> Decider<'_, F> {
         if taken.is_empty() {
             let message = "no route's condition holds, and there is no default_route";
             let error = self.error(step, "no_route", message);
-            return self.failed(at, error, false, None);
+            return self.failed(at, error, Retryability::Permanent, None);
         }
         let targets = taken.iter().filter_map(|target| self.graph.index(target));
         let routes: Vec<(u32, u32)> = targets.map(|target| (step, target)).collect();
-        self.run.position.routes.extend(routes);
+        self.run.state.routes.extend(routes);
         let output = raw(&serde_json::json!({ "routes": taken }));
         self.succeeded(at, output)
     }
@@ -56,7 +56,7 @@ impl<F: RunHistory> Decider<'_, F> {
         let Some(id) = self.step(target).map(|step| step.id.as_str()) else { return false };
         let leads = routes.routes.iter().any(|route| route.target == id)
             || routes.default_route.as_deref() == Some(id);
-        leads && !self.run.position.routes.contains(&(gateway, target))
+        leads && !self.run.state.routes.contains(&(gateway, target))
     }
 
     pub(super) fn why_bypassed(&self, step: u32) -> String {

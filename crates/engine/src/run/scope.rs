@@ -23,9 +23,7 @@ impl<F: RunHistory> Decider<'_, F> {
         let condition = definition.steps.get(step as usize).and_then(|s| s.condition.as_deref());
         match condition {
             None => Ok(true),
-            Some(condition) => {
-                self.with_scope(step, None, |scope| expression::holds(condition, scope))
-            }
+            Some(condition) => self.with_scope(step, |scope| expression::holds(condition, scope)),
         }
     }
 
@@ -33,16 +31,21 @@ impl<F: RunHistory> Decider<'_, F> {
     pub(super) fn with_scope<T>(
         &mut self,
         step: u32,
-        item: Option<(Value, u32)>,
         evaluate: impl FnOnce(&Scope) -> Result<T, ExpressionError>,
     ) -> Result<T, Stop<RunError, F::Error>> {
+        self.with_part_scope(Part { step, item: Item::Whole }, evaluate)
+    }
+
+    /// As [`Self::with_scope`], for a part. An item of a `for_each` also sees `item` and `index`.
+    pub(super) fn with_part_scope<T>(
+        &mut self,
+        part: Part,
+        evaluate: impl FnOnce(&Scope) -> Result<T, ExpressionError>,
+    ) -> Result<T, Stop<RunError, F::Error>> {
+        let step = part.step;
         let records = self.known_records(self.graph.references(step))?;
-        let evaluated = build(self.run, self.definition, &records).and_then(|mut scope| {
-            if let Some((item, index)) = item {
-                scope.item(item, index as usize);
-            }
-            evaluate(&scope)
-        });
+        let scope = scope_from(self.run, self.definition, part, &records, &mut self.item_scope);
+        let evaluated = scope.and_then(|scope| evaluate(&scope));
         evaluated.map_err(|error| Stop::Refused(self.error(step, "expression", error.to_string())))
     }
 
@@ -111,43 +114,62 @@ pub fn scope_of_part<F: RunHistory>(
     if !has_templates {
         return Ok(None);
     }
+    scope_with(run, definition, part, references, history, known).map(Some)
+}
+
+/// The scope of a part that mentions these steps.
+pub(super) fn scope_with<F: RunHistory>(
+    run: &Run,
+    definition: &Definition,
+    part: Part,
+    mentioned: &[u32],
+    history: &mut F,
+    known: &mut Option<ItemScope>,
+) -> Result<Result<Scope, ExpressionError>, F::Error> {
     let mut records = Vec::new();
-    for step in references {
+    for step in mentioned {
         records.push((*step, history.record(*step, Item::Whole)?));
     }
+    Ok(scope_from(run, definition, part, &records, known))
+}
+
+/// The scope of a part, made from the records of the steps that it mentions.
+fn scope_from(
+    run: &Run,
+    definition: &Definition,
+    part: Part,
+    records: &[(u32, Option<StepRecord>)],
+    known: &mut Option<ItemScope>,
+) -> Result<Scope, ExpressionError> {
     let action = definition.steps.get(part.step as usize).map(|step| &step.action);
-    let Some(Action::ForEach(each)) = action.filter(|_| part.item.is_nth()) else {
-        return Ok(Some(build(run, definition, &records)));
+    let (Some(Action::ForEach(each)), Some(index)) = (action, part.item.index()) else {
+        return build(run, definition, records);
     };
     let made_from: Vec<_> = records
         .iter()
         .map(|(step, record)| {
             let output = record.as_ref().and_then(|record| record.output.as_deref());
-            (*step, run.position.states.of(*step), output.map(|output| output.get().into()))
+            (*step, run.state.states.of(*step), output.map(|output| output.get().into()))
         })
         .collect();
-    let is_known = known.as_ref().is_some_and(|known| {
+    let is_known = |known: &ItemScope| {
         known.run == run.id && known.step == part.step && known.made_from == made_from
-    });
-    if !is_known {
-        let made = build(run, definition, &records).and_then(|scope| {
+    };
+    let known = match known.take().filter(is_known) {
+        Some(still) => known.insert(still),
+        None => {
+            let scope = build(run, definition, records)?;
             let items = match expression::value(&each.items, &scope)? {
                 Value::Array(items) => items,
                 _ => Vec::new(),
             };
-            Ok(ItemScope { run: run.id.clone(), step: part.step, made_from, scope, items })
-        });
-        match made {
-            Ok(made) => *known = Some(made),
-            Err(error) => return Ok(Some(Err(error))),
+            let (run, step) = (run.id.clone(), part.step);
+            known.insert(ItemScope { run, step, made_from, scope, items })
         }
-    }
-    Ok(known.as_ref().map(|known| {
-        let index = part.item.index().unwrap_or_default() as usize;
-        let mut scope = known.scope.clone();
-        scope.item(known.items.get(index).cloned().unwrap_or_default(), index);
-        Ok(scope)
-    }))
+    };
+    let mut scope = known.scope.clone();
+    scope.item(known.items.get(index as usize).cloned().unwrap_or_default(), index as usize);
+    Ok(scope)
 }
 
 fn build(
@@ -162,7 +184,7 @@ fn build(
         let Some(id) = definition.steps.get(*step as usize).map(|step| step.id.as_str()) else {
             continue;
         };
-        let status = run.position.states.of(*step).status().name();
+        let status = run.state.states.of(*step).status().name();
         let output = record.as_ref().and_then(|record| record.output.as_deref());
         let error = record.as_ref().and_then(|record| record.error.as_ref());
         let error = error.map(|error| error.message.as_str());

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::decide::{Decider, Taken};
 use super::fitting::fitted;
-use super::input::{Awaiting, Part, Queueing, RunHistory};
+use super::input::{Awaiting, Part, Queueing, Retryability, RunHistory};
 use super::item::Item;
 use super::state::{Activity, ActivityStatus, StepState};
 use super::{AttemptRecord, Ending, Refusal, RunError, StepRecord, StepStatus};
@@ -47,7 +47,7 @@ impl<F: RunHistory> Decider<'_, F> {
     pub(super) fn step_completed(&mut self, step: u32) {
         self.unwatch(step);
         if self.step(step).is_some_and(|step| step.compensation.is_some()) {
-            self.run.position.to_undo.push(step);
+            self.run.state.to_undo.push(step);
         }
         self.set_state(step, StepState::Completed);
     }
@@ -57,13 +57,13 @@ impl<F: RunHistory> Decider<'_, F> {
         &mut self,
         at: usize,
         error: RunError,
-        retryable: bool,
+        retryability: Retryability,
         output: Option<Box<RawValue>>,
     ) -> Result<(), F::Error> {
-        let active = &self.run.position.active[at];
+        let active = &self.run.state.active[at];
         let (step, item, attempts) = (active.step, active.item, active.attempt);
         let retry = self.retry_of(step, item);
-        if retryable && attempts < retry.max {
+        if retryability.can_help() && attempts < retry.max {
             self.try_again(at, retry.delay_before(attempts + 1), error, output);
             return Ok(());
         }
@@ -73,10 +73,10 @@ impl<F: RunHistory> Decider<'_, F> {
                 self.record(&active, StepStatus::Failed, output, Some(error));
                 Ok(())
             }
-            Item::Whole => self.step_failed(&active, error, retryable, output),
+            Item::Whole => self.step_failed(&active, error, retryability, output),
             _ => {
                 self.record(&active, StepStatus::Failed, output, Some(error.clone()));
-                self.items_failed(step, error, retryable)
+                self.items_failed(step, error, retryability)
             }
         }
     }
@@ -89,11 +89,11 @@ impl<F: RunHistory> Decider<'_, F> {
         error: RunError,
         output: Option<Box<RawValue>>,
     ) {
-        let tried = self.run.position.active[at].clone();
+        let tried = self.run.state.active[at].clone();
         self.is_followed(&tried, StepStatus::Failed, error.clone());
         self.record(&tried, StepStatus::Failed, output, Some(error));
         let again = self.now.checked_add(delay).unwrap_or(self.now);
-        self.run.position.active[at].doing = ActivityStatus::Retrying { at: again };
+        self.run.state.active[at].status = ActivityStatus::Retrying { at: again };
     }
 
     /// Records an attempt that has ended and will be followed by another one.
@@ -103,17 +103,18 @@ impl<F: RunHistory> Decider<'_, F> {
             item: tried.item,
             attempt: tried.attempt,
             status,
-            started_at: tried.doing.since().unwrap_or(tried.enabled_at),
+            started_at: tried.status.since().unwrap_or(tried.enabled_at),
             ended_at: self.stamp,
             error: Some(error),
         });
     }
 
     fn retry_of(&self, step: u32, item: Item) -> StepRetry {
+        // The definition for cancelling a run whose own cannot be read has no steps.
         let Some(step) = self.step(step) else { return StepRetry::default() };
         match (&step.compensation, item) {
             (Some(undoing), Item::Undoing) => undoing.retry.clone(),
-            _ if step.retry.by_default && self.run.position.tries_once => {
+            _ if step.retry.by_default && self.run.state.tries_once => {
                 StepRetry { max: 1, ..step.retry.clone() }
             }
             _ => step.retry.clone(),
@@ -124,7 +125,7 @@ impl<F: RunHistory> Decider<'_, F> {
         &mut self,
         active: &Activity,
         error: RunError,
-        retryable: bool,
+        retryability: Retryability,
         output: Option<Box<RawValue>>,
     ) -> Result<(), F::Error> {
         let step = active.step;
@@ -145,7 +146,7 @@ impl<F: RunHistory> Decider<'_, F> {
                 self.record(active, StepStatus::Failed, output, Some(error.clone()));
                 self.unwatch(step);
                 self.set_state(step, StepState::Failed);
-                self.end_from_outside(Ending::Failed, error, retryable);
+                self.end_from_outside(Ending::Failed, error, retryability);
             }
         }
         Ok(())
@@ -170,9 +171,9 @@ impl<F: RunHistory> Decider<'_, F> {
 
     /// Removes an active part, and withdraws it from its queue, approval or event subscription.
     pub(super) fn remove(&mut self, at: usize) -> Activity {
-        let active = self.run.position.active.remove(at);
+        let active = self.run.state.active.remove(at);
         let part = active.part();
-        match &active.doing {
+        match &active.status {
             ActivityStatus::Queued { .. } => self.decision.queueing.push(Queueing::Take(part)),
             ActivityStatus::Asked { .. } => self.withdraw(active.step),
             ActivityStatus::Awaiting { .. } => self.decision.awaiting.push(Awaiting::End(part)),
@@ -199,7 +200,7 @@ impl<F: RunHistory> Decider<'_, F> {
     /// Like [`Self::abandon`], without a record of the part.
     pub(super) fn give_up(&mut self, at: usize) -> Activity {
         let active = self.remove(at);
-        match &active.doing {
+        match &active.status {
             ActivityStatus::Performed { token, .. } => self.decision.cancel.push(*token),
             ActivityStatus::Child { run, .. } => {
                 let why = "the step that started it was given up".to_owned();
@@ -209,7 +210,7 @@ impl<F: RunHistory> Decider<'_, F> {
         }
         let items = |a: &Activity| a.step == active.step && a.item.is_nth();
         if active.item == Item::Whole {
-            while let Some(at) = self.run.position.active.iter().position(items) {
+            while let Some(at) = self.run.state.active.iter().position(items) {
                 self.abandon(at, StepStatus::Cancelled, None);
             }
         }
@@ -228,8 +229,8 @@ impl<F: RunHistory> Decider<'_, F> {
             None => (None, None),
         };
         let overdue = active.item == Item::Whole
-            && self.run.position.watches.iter().any(|w| w.step == Some(active.step) && w.overdue);
-        if active.doing.since().is_some() {
+            && self.run.state.watches.iter().any(|w| w.step == Some(active.step) && w.overdue);
+        if active.status.since().is_some() {
             self.decision.begun.push(self.decision.records.len());
         }
         self.decision.records.push(StepRecord {
@@ -237,7 +238,7 @@ impl<F: RunHistory> Decider<'_, F> {
             item: active.item,
             status,
             attempts: active.attempt,
-            started_at: active.doing.since().unwrap_or(active.enabled_at),
+            started_at: active.status.since().unwrap_or(active.enabled_at),
             ended_at: self.stamp,
             output,
             error,
@@ -248,7 +249,7 @@ impl<F: RunHistory> Decider<'_, F> {
 
     /// Completes a step whose child run was created and that does not wait for its end.
     pub(super) fn child_started(&mut self, token: u32, output: Box<RawValue>) -> Taken<F::Error> {
-        let Some(at) = self.place_of(token) else {
+        let Some(at) = self.index_of(token) else {
             return refuse(Refusal::OldToken { given: token });
         };
         if self.is_stopping() {
@@ -262,7 +263,7 @@ impl<F: RunHistory> Decider<'_, F> {
 
     /// Fails a step whose child run was refused. It is not retried, since that would not help.
     pub(super) fn child_refused(&mut self, token: u32, message: &str) -> Taken<F::Error> {
-        let Some(at) = self.place_of(token) else {
+        let Some(at) = self.index_of(token) else {
             return refuse(Refusal::OldToken { given: token });
         };
         if self.is_stopping() {
@@ -270,10 +271,10 @@ impl<F: RunHistory> Decider<'_, F> {
             self.stopped(&active, false, None);
             return Ok(());
         }
-        let step = self.run.position.active[at].step;
+        let step = self.run.state.active[at].step;
         let message = format!("the run could not be started: {message}");
         let error = self.error(step, "sub_process", message);
-        self.failed(at, error, false, None)?;
+        self.failed(at, error, Retryability::Permanent, None)?;
         Ok(())
     }
 
@@ -284,11 +285,11 @@ impl<F: RunHistory> Decider<'_, F> {
         output: Option<Box<RawValue>>,
         error: Option<RunError>,
     ) -> Taken<F::Error> {
-        let Some(at) = self.place_of(token) else {
+        let Some(at) = self.index_of(token) else {
             return refuse(Refusal::OldToken { given: token });
         };
-        let step = self.run.position.active[at].step;
-        let item = self.run.position.active[at].item;
+        let step = self.run.state.active[at].step;
+        let item = self.run.state.active[at].item;
         if self.is_stopping() {
             let active = self.remove(at);
             self.stopped(&active, ending == Ending::Succeeded, output);
@@ -316,7 +317,8 @@ impl<F: RunHistory> Decider<'_, F> {
         };
         let message = format!("the run it started {ended}: {what}");
         let error = self.error(step, "sub_process", message);
-        self.failed(at, error, ending != Ending::Cancelled, output)?;
+        let retryability = Retryability::of(ending != Ending::Cancelled);
+        self.failed(at, error, retryability, output)?;
         Ok(())
     }
 
@@ -331,8 +333,8 @@ impl<F: RunHistory> Decider<'_, F> {
     ) -> Taken<F::Error> {
         let id = self.step(step).map(|step| step.id.clone()).unwrap_or_default();
         let wrong = Refusal::WrongStep { verb: "decide over", step: id };
-        let Some(at) = self.place_of_part(step, Item::Whole) else { return refuse(wrong) };
-        let ActivityStatus::Asked { assignees, .. } = &self.run.position.active[at].doing else {
+        let Some(at) = self.index_of_part(step, Item::Whole) else { return refuse(wrong) };
+        let ActivityStatus::Asked { assignees, .. } = &self.run.state.active[at].status else {
             return refuse(wrong);
         };
         let is_asked = assignees.contains(&by) || roles.iter().any(|role| assignees.contains(role));
@@ -349,7 +351,7 @@ impl<F: RunHistory> Decider<'_, F> {
         } else {
             let said = comment.map(|comment| format!(": {comment}")).unwrap_or_default();
             let error = self.error(step, "rejected", format!("rejected by {by}{said}"));
-            self.failed(at, error, false, Some(output))?;
+            self.failed(at, error, Retryability::Permanent, Some(output))?;
         }
         Ok(())
     }

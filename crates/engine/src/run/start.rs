@@ -5,14 +5,15 @@ use language::definition::{Action, Definition, HumanApproval, SubProcess};
 use serde_json::value::RawValue;
 
 use super::decide::Decider;
-use super::input::{Approval, NewChild, Part, Queueing, RunHistory};
+use super::input::{Approval, NewChild, Part, Queueing, Retryability, RunHistory};
 use super::item::Item;
 use super::state::ActivityStatus;
 use super::stored_input::StoredInput;
+use crate::turn::Damaged;
 
 impl<F: RunHistory> Decider<'_, F> {
     pub(super) fn part(&self, at: usize) -> Part {
-        let active = &self.run.position.active[at];
+        let active = &self.run.state.active[at];
         Part { step: active.step, item: active.item }
     }
 
@@ -22,7 +23,7 @@ impl<F: RunHistory> Decider<'_, F> {
         let definition = self.definition;
         let Some(action) = action_of(definition, Part { step, item }) else {
             let error = self.error(step, "definition", "the definition has no such step");
-            return self.failed(at, error, false, None);
+            return self.failed(at, error, Retryability::Permanent, None);
         };
         match action {
             Action::Noop
@@ -59,7 +60,8 @@ impl<F: RunHistory> Decider<'_, F> {
         struct Asked {
             queue: Option<String>,
         }
-        let before = self.graph.index(MUTATE).unwrap_or_default();
+        let missing = || Damaged(format!("run {} has no {MUTATE} phase", self.run.id));
+        let before = self.graph.index(MUTATE).ok_or_else(missing)?;
         let record = self.known_record(before)?;
         let output = record.as_ref().and_then(|record| record.output.as_deref());
         match output.map(|output| serde_json::from_str(output.get())) {
@@ -70,17 +72,17 @@ impl<F: RunHistory> Decider<'_, F> {
     }
 
     fn new_token(&mut self) -> u32 {
-        self.run.position.token += 1;
-        self.run.position.token
+        self.run.state.token += 1;
+        self.run.state.token
     }
 
     fn perform(&mut self, at: usize) {
         let (token, part) = (self.new_token(), self.part(at));
         *self.capacity.free = self.capacity.free.saturating_sub(1);
-        let active = &mut self.run.position.active[at];
+        let active = &mut self.run.state.active[at];
         active.attempt += 1;
         let (since, owner) = (self.stamp, self.capacity.node);
-        active.doing = ActivityStatus::Performed { token, since, owner };
+        active.status = ActivityStatus::Performed { token, since, owner };
         if part.item == Item::Whole {
             self.watch_started_step(part.step);
         }
@@ -90,12 +92,12 @@ impl<F: RunHistory> Decider<'_, F> {
     fn queue(&mut self, at: usize, queue: String) {
         let part = self.part(at);
         self.decision.queueing.push(Queueing::Put(queue.clone(), part));
-        self.run.position.active[at].doing = ActivityStatus::Queued { queue };
+        self.run.state.active[at].status = ActivityStatus::Queued { queue };
     }
 
     fn ask(&mut self, at: usize, asked: &HumanApproval) -> Result<(), F::Error> {
-        let step = self.run.position.active[at].step;
-        let rendered = self.with_scope(step, None, |scope| {
+        let step = self.run.state.active[at].step;
+        let rendered = self.with_scope(step, |scope| {
             let text = |template: &str| language::expression::text(template, scope);
             let description = asked.description.as_deref().map(text).transpose()?;
             let assignees = asked.assignees.iter().map(|who| text(who));
@@ -103,11 +105,11 @@ impl<F: RunHistory> Decider<'_, F> {
         });
         let (title, description, assignees) = match rendered {
             Ok(rendered) => rendered,
-            Err(stop) => return self.failed(at, stop.refusal()?, false, None),
+            Err(stop) => return self.failed(at, stop.refusal()?, Retryability::Permanent, None),
         };
-        let active = &mut self.run.position.active[at];
+        let active = &mut self.run.state.active[at];
         active.attempt += 1;
-        active.doing = ActivityStatus::Asked { since: self.stamp, assignees: assignees.clone() };
+        active.status = ActivityStatus::Asked { since: self.stamp, assignees: assignees.clone() };
         self.watch_started_step(step);
         self.decision.approvals.push(Approval { step, title, description, assignees });
         Ok(())
@@ -119,23 +121,22 @@ impl<F: RunHistory> Decider<'_, F> {
             None => Ok(self.own_payload()),
             Some(mapping) => {
                 let value = serde_json::to_value(mapping).unwrap_or_default();
-                let item = self.item_of(part)?;
-                self.with_scope(part.step, item, |scope| {
+                self.with_part_scope(part, |scope| {
                     Ok(raw(&language::expression::value(&value, scope)?))
                 })
             }
         };
         let payload = match payload {
             Ok(payload) => payload,
-            Err(stop) => return self.failed(at, stop.refusal()?, false, None),
+            Err(stop) => return self.failed(at, stop.refusal()?, Retryability::Permanent, None),
         };
         let (token, key, since) = (self.new_token(), self.history.new_run_key(), self.stamp);
         let waits = child.wait_for_completion;
-        self.run.position.active[at].attempt += 1;
-        self.run.position.active[at].doing = ActivityStatus::Child { token, since, run: key };
+        self.run.state.active[at].attempt += 1;
+        self.run.state.active[at].status = ActivityStatus::Child { token, since, run: key };
         self.watch_started_step(part.step);
         let workflow = child.workflow.clone();
-        let attempt = self.run.position.active[at].attempt;
+        let attempt = self.run.state.active[at].attempt;
         let child_run = NewChild { key, part, attempt, since, workflow, payload, token, waits };
         self.decision.children.push(child_run);
         Ok(())

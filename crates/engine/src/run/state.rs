@@ -161,7 +161,7 @@ pub struct RunState {
     /// The deadlines that are being watched.
     #[serde(rename = "d", default, skip_serializing_if = "Vec::is_empty")]
     pub watches: Vec<Watch>,
-    /// For how many milliseconds something was performed, not counting the current stretch.
+    /// For how many milliseconds something was performed, not counting what is being performed now.
     #[serde(rename = "w", default, skip_serializing_if = "is_zero")]
     pub performed: i64,
     /// Until when, in milliseconds, the time of attempts that are still active is already included
@@ -199,7 +199,7 @@ pub struct Activity {
     #[serde(rename = "at", with = "ms")]
     pub enabled_at: Timestamp,
     #[serde(rename = "d")]
-    pub doing: ActivityStatus,
+    pub status: ActivityStatus,
 }
 
 /// What an active part does or waits for.
@@ -440,7 +440,7 @@ impl Watch {
 impl RunState {
     /// The active attempt with this token.
     pub fn with_token(&self, token: u32) -> Option<&Activity> {
-        self.active.iter().find(|active| active.doing.token() == Some(token))
+        self.active.iter().find(|active| active.status.token() == Some(token))
     }
 
     /// The active part of a step, if this part is active.
@@ -464,8 +464,8 @@ impl RunState {
 
     /// Since when something has been performed that `performed` does not include yet.
     pub fn performed_since(&self) -> Option<Timestamp> {
-        let performed = self.active.iter().filter(|active| active.doing.counts());
-        let since = performed.filter_map(|active| active.doing.since()).min()?;
+        let performed = self.active.iter().filter(|active| active.status.counts());
+        let since = performed.filter_map(|active| active.status.since()).min()?;
         let counted = self.counted_until.and_then(|at| Timestamp::from_millisecond(at).ok());
         Some(counted.map_or(since, |counted| since.max(counted)))
     }
@@ -481,7 +481,7 @@ impl RunState {
     pub(super) fn count_performed(&mut self, since: Timestamp, now: Timestamp) {
         let more = now.duration_since(since).as_millis().max(0);
         self.performed = self.performed.saturating_add(i64::try_from(more).unwrap_or(i64::MAX));
-        let goes_on = self.active.iter().any(|active| active.doing.counts());
+        let goes_on = self.active.iter().any(|active| active.status.counts());
         self.counted_until = goes_on.then(|| now.as_millisecond());
     }
 
@@ -501,7 +501,7 @@ impl RunState {
 
     /// Whether an attempt with an unknown result waits for a person.
     pub fn is_unknown(&self) -> bool {
-        self.active.iter().any(|active| matches!(active.doing, ActivityStatus::Unknown { .. }))
+        self.active.iter().any(|active| matches!(active.status, ActivityStatus::Unknown { .. }))
     }
 }
 
@@ -513,7 +513,7 @@ impl Activity {
 
     /// The node that performs it, if a node does.
     pub fn owner(&self) -> Option<NodeId> {
-        match self.doing {
+        match self.status {
             ActivityStatus::Performed { owner, .. } => Some(owner),
             _ => None,
         }

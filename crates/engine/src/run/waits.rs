@@ -3,9 +3,9 @@
 use jiff::{SignedDuration, Timestamp};
 use language::definition::Timer;
 
-use super::deadline_math::Moments;
+use super::deadline_math::Instants;
 use super::decide::Decider;
-use super::input::{Part, RunHistory};
+use super::input::{Part, Retryability, RunHistory};
 use super::item::Item;
 use super::start::raw;
 use super::state::{ActivityStatus, Claimant};
@@ -15,40 +15,36 @@ use crate::stop::Stop;
 impl<F: RunHistory> Decider<'_, F> {
     pub(super) fn start_timer(&mut self, at: usize, timer: &Timer) -> Result<(), F::Error> {
         let part = self.part(at);
-        self.run.position.active[at].attempt += 1;
+        self.run.state.active[at].attempt += 1;
         let until = match self.until(part, timer) {
             Ok(until) => until,
-            Err(stop) => return self.failed(at, stop.refusal()?, false, None),
+            Err(stop) => return self.failed(at, stop.refusal()?, Retryability::Permanent, None),
         };
-        self.run.position.active[at].doing = ActivityStatus::Timer { since: self.stamp, until };
+        self.run.state.active[at].status = ActivityStatus::Timer { since: self.stamp, until };
         self.watch_started_step(part.step);
-        if until <= self.now { self.timer_done(at) } else { Ok(()) }
+        if until <= self.now { self.timer_done(at, self.stamp) } else { Ok(()) }
     }
 
     fn until(&mut self, part: Part, timer: &Timer) -> Result<Timestamp, Stop<RunError, F::Error>> {
         let now = self.stamp;
-        let moments = Moments { definition: self.definition, rules: self.rules, calendar: None };
-        let item = self.item_of(part)?;
-        let found = self.with_scope(part.step, item, |scope| {
+        let instants = Instants { definition: self.definition, rules: self.rules, calendar: None };
+        let found = self.with_part_scope(part, |scope| {
             Ok(match timer {
-                Timer::Delay(stretch) => moments.after(now, *stretch, 1),
+                Timer::Delay(span) => instants.after(now, *span, 1),
                 Timer::DelayBy(template) => {
                     let text = language::expression::text(template, scope)?;
-                    moments.written_delay(&text, now)
+                    instants.written_delay(&text, now)
                 }
                 Timer::Until(template) => {
                     let text = language::expression::text(template, scope)?;
-                    moments.written(&text, now)
+                    instants.written(&text, now)
                 }
             })
         })?;
         found.map_err(|message| Stop::Refused(self.error(part.step, "timer", message)))
     }
 
-    fn timer_done(&mut self, at: usize) -> Result<(), F::Error> {
-        let ActivityStatus::Timer { since, .. } = self.run.position.active[at].doing else {
-            return Ok(());
-        };
+    fn timer_done(&mut self, at: usize, since: Timestamp) -> Result<(), F::Error> {
         let waited = self.stamp.duration_since(since);
         let output = serde_json::json!({
             "waited_seconds": waited.as_millis() as f64 / 1000.0,
@@ -60,24 +56,24 @@ impl<F: RunHistory> Decider<'_, F> {
     /// Handles every part whose wakeup is due.
     pub(super) fn wake_parts(&mut self) -> Result<(), F::Error> {
         let mut at = 0;
-        while at < self.run.position.active.len() {
-            let before = self.run.position.active.len();
-            let active = &self.run.position.active[at];
-            if active.doing.wake_at().is_none_or(|due| due > self.now) {
+        while at < self.run.state.active.len() {
+            let before = self.run.state.active.len();
+            let active = &self.run.state.active[at];
+            if active.status.wake_at().is_none_or(|due| due > self.now) {
                 at += 1;
                 continue;
             }
-            match active.doing.clone() {
+            match active.status.clone() {
                 ActivityStatus::Retrying { .. } => {
-                    self.run.position.active[at].doing = ActivityStatus::Ready
+                    self.run.state.active[at].status = ActivityStatus::Ready
                 }
-                ActivityStatus::Timer { .. } => self.timer_done(at)?,
+                ActivityStatus::Timer { since, .. } => self.timer_done(at, since)?,
                 ActivityStatus::Awaiting { .. } => self.nothing_came(at)?,
                 ActivityStatus::Claimed { since, .. } => self.silent(at, since)?,
                 _ => {}
             }
             // A part may have ended and removed others with it.
-            at = if self.run.position.active.len() < before { 0 } else { at + 1 };
+            at = if self.run.state.active.len() < before { 0 } else { at + 1 };
         }
         Ok(())
     }
@@ -93,9 +89,9 @@ impl<F: RunHistory> Decider<'_, F> {
         // may be repeated and the run is not being stopped.
         let is_repeated = !self.is_stopping() && self.may_be_repeated(part);
         if let Some(limit) = limit.filter(|limit| is_repeated && is_over(*limit)) {
-            let took = calendar::format_duration(limit);
-            let error = self.error(part.step, "timeout", format!("longer than {took}"));
-            return self.failed(at, error, true, None);
+            let limit = calendar::format_duration(limit);
+            let error = self.error(part.step, "timeout", format!("longer than {limit}"));
+            return self.failed(at, error, Retryability::Retryable, None);
         }
         self.lost(at, "nothing is heard of the worker that performed this step");
         Ok(())
@@ -119,17 +115,17 @@ impl<F: RunHistory> Decider<'_, F> {
     ) -> Result<(), Refusal> {
         let step = self.step(part.step).map(|step| step.id.clone()).unwrap_or_default();
         let wrong = Refusal::WrongStep { verb: "claim", step };
-        let Some(at) = self.place_of_part(part.step, part.item) else { return Err(wrong) };
-        if !matches!(self.run.position.active[at].doing, ActivityStatus::Queued { .. }) {
+        let Some(at) = self.index_of_part(part.step, part.item) else { return Err(wrong) };
+        if !matches!(self.run.state.active[at].status, ActivityStatus::Queued { .. }) {
             return Err(wrong);
         }
         self.decision.queueing.push(super::Queueing::Take(part));
-        self.run.position.token += 1;
-        let (token, since) = (self.run.position.token, self.stamp);
+        self.run.state.token += 1;
+        let (token, since) = (self.run.state.token, self.stamp);
         let lease_until = self.within_its_time(part, since, lease_until);
-        let active = &mut self.run.position.active[at];
+        let active = &mut self.run.state.active[at];
         active.attempt += 1;
-        active.doing = ActivityStatus::Claimed { token, since, lease_until, worker, claimant };
+        active.status = ActivityStatus::Claimed { token, since, lease_until, worker, claimant };
         self.decision.claimed = Some(token);
         self.watch_started_step(part.step);
         Ok(())
@@ -140,8 +136,8 @@ impl<F: RunHistory> Decider<'_, F> {
     /// it.
     pub(super) fn return_claim(&mut self, token: u32) -> Result<(), Refusal> {
         let old = Refusal::OldToken { given: token };
-        let Some(at) = self.place_of(token) else { return Err(old) };
-        if !matches!(self.run.position.active[at].doing, ActivityStatus::Claimed { .. }) {
+        let Some(at) = self.index_of(token) else { return Err(old) };
+        if !matches!(self.run.state.active[at].status, ActivityStatus::Claimed { .. }) {
             return Err(old);
         }
         if self.is_stopping() {
@@ -149,9 +145,9 @@ impl<F: RunHistory> Decider<'_, F> {
             self.stopped(&active, false, None);
             return Ok(());
         }
-        let active = &mut self.run.position.active[at];
+        let active = &mut self.run.state.active[at];
         active.attempt = active.attempt.saturating_sub(1);
-        active.doing = ActivityStatus::Ready;
+        active.status = ActivityStatus::Ready;
         Ok(())
     }
 
@@ -167,16 +163,15 @@ impl<F: RunHistory> Decider<'_, F> {
         said_by: &Claimant,
         until: Timestamp,
     ) -> Result<(), Refusal> {
-        let Some(at) = self.place_of(token) else { return Err(Refusal::OldToken { given: token }) };
-        let ActivityStatus::Claimed { since, claimant, .. } = &self.run.position.active[at].doing
+        let Some(at) = self.index_of(token) else { return Err(Refusal::OldToken { given: token }) };
+        let ActivityStatus::Claimed { since, claimant, .. } = &self.run.state.active[at].status
         else {
             return Err(Refusal::OldToken { given: token });
         };
         claimant.admits(said_by, token)?;
         let since = *since;
         let until = self.within_its_time(self.part(at), since, until);
-        if let ActivityStatus::Claimed { lease_until, .. } = &mut self.run.position.active[at].doing
-        {
+        if let ActivityStatus::Claimed { lease_until, .. } = &mut self.run.state.active[at].status {
             *lease_until = until;
         }
         self.decision.is_ending = self.is_stopping();

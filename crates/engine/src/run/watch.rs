@@ -5,12 +5,12 @@ use jiff::civil::Time;
 use language::Rules;
 use language::definition::{Deadline, DeadlineEnd, Definition, From, Limit, TimeSpan, When};
 
-use super::deadline_math::Moments;
+use super::deadline_math::Instants;
 use super::decide::Decider;
-use super::input::{Alert, RunHistory};
-use super::item::Item;
+use super::input::{Alert, Retryability, RunHistory};
 use super::state::{StepState, Watch};
 use super::{Ending, Run, StepStatus};
+use crate::turn::Damaged;
 
 /// Starts the deadline of a run that counts from the time at which the run could begin: its
 /// creation.
@@ -19,7 +19,7 @@ pub fn watch_new_run(run: &mut Run, definition: &Definition, rules: &Rules) {
         && deadline.from == From::Enabled
     {
         let watch = watch(definition, rules, deadline, None, run.created_at);
-        run.position.watches.extend(watch);
+        run.state.watches.extend(watch);
     }
 }
 
@@ -32,24 +32,24 @@ fn watch(
     step: Option<u32>,
     from: Timestamp,
 ) -> Option<Watch> {
-    let moments = Moments { definition, rules, calendar: deadline.calendar.as_deref() };
-    let (due, stretch) = match &deadline.limit {
-        Limit::Within(stretch) => (moments.after(from, *stretch, 1).ok()?, *stretch),
+    let instants = Instants { definition, rules, calendar: deadline.calendar.as_deref() };
+    let (due, span) = match &deadline.limit {
+        Limit::Within(span) => (instants.after(from, *span, 1).ok()?, *span),
         Limit::At(hour, minute) => {
             let time = Time::new(hour.cast_signed(), minute.cast_signed(), 0, 0).ok()?;
-            let due = moments.next_at(from, time).ok()?;
+            let due = instants.next_at(from, time).ok()?;
             (due, TimeSpan::Elapsed(due.duration_since(from)))
         }
     };
     let instant = |when: When| match when {
-        When::Share(percent) => moments.share(from, stretch, percent),
-        When::Before(stretch) => moments.after(due, stretch, -1).map(|at| at.max(from)),
+        When::Share(percent) => instants.share(from, span, percent),
+        When::Before(span) => instants.after(due, span, -1).map(|at| at.max(from)),
         When::Deadline => Ok(due),
-        When::After(stretch) => moments.after(due, stretch, 1),
+        When::After(span) => instants.after(due, span, 1),
     };
     let mut coming: Vec<(i64, u32)> = (0_u32..)
         .zip(&deadline.actions)
-        .filter_map(|(place, action)| Some((instant(action.when).ok()?.as_millisecond(), place)))
+        .filter_map(|(index, action)| Some((instant(action.when).ok()?.as_millisecond(), index)))
         .collect();
     coming.sort_unstable_by(|a, b| b.cmp(a));
     Some(Watch { step, from, due, coming, overdue: false, held_since: None })
@@ -68,7 +68,7 @@ impl<F: RunHistory> Decider<'_, F> {
             && deadline.from == From::Started
         {
             let watch = watch(self.definition, self.rules, deadline, None, self.stamp);
-            self.run.position.watches.extend(watch);
+            self.run.state.watches.extend(watch);
         }
     }
 
@@ -83,38 +83,39 @@ impl<F: RunHistory> Decider<'_, F> {
     fn watch_step(&mut self, step: u32, from: From) {
         let definition = self.definition;
         let deadline = definition.steps.get(step as usize).and_then(|s| s.deadline.as_ref());
-        let is_watched = self.run.position.watches.iter().any(|watch| watch.step == Some(step));
+        let is_watched = self.run.state.watches.iter().any(|watch| watch.step == Some(step));
         let Some(deadline) = deadline.filter(|deadline| deadline.from == from && !is_watched)
         else {
             return;
         };
         let watch = watch(definition, self.rules, deadline, Some(step), self.stamp);
-        self.run.position.watches.extend(watch);
+        self.run.state.watches.extend(watch);
     }
 
     /// Stops watching the deadline of a step that has ended.
     pub(super) fn unwatch(&mut self, step: u32) {
-        self.run.position.watches.retain(|watch| watch.step != Some(step));
+        self.run.state.watches.retain(|watch| watch.step != Some(step));
     }
 
     /// Stops the clocks of pausable deadlines while the run waits for a person to resolve a step or
     /// its workflow is paused. Afterwards they continue with as much time as was left.
     pub(super) fn hold_or_release(&mut self, is_held: bool) {
         let (definition, rules, now) = (self.definition, self.rules, self.now);
-        for watch in &mut self.run.position.watches {
+        for watch in &mut self.run.state.watches {
+            // The definition for cancelling a run whose own cannot be read has no deadlines.
             let Some(deadline) = deadline_of(definition, watch.step) else { continue };
             match watch.held_since.and_then(|at| Timestamp::from_millisecond(at).ok()) {
                 None if is_held && deadline.pausable && !watch.overdue => {
                     watch.held_since = Some(now.as_millisecond());
                 }
                 Some(since) if !is_held => {
-                    let moments =
-                        Moments { definition, rules, calendar: deadline.calendar.as_deref() };
+                    let instants =
+                        Instants { definition, rules, calendar: deadline.calendar.as_deref() };
                     let is_working = match deadline.limit {
-                        Limit::Within(stretch) => stretch.needs_calendar(),
+                        Limit::Within(span) => span.needs_calendar(),
                         Limit::At(..) => false,
                     };
-                    let later = |at: Timestamp| moments.later(at, since, now, is_working);
+                    let later = |at: Timestamp| instants.later(at, since, now, is_working);
                     watch.due = later(watch.due);
                     for (at, _) in &mut watch.coming {
                         let instant = Timestamp::from_millisecond(*at).unwrap_or(now);
@@ -129,7 +130,7 @@ impl<F: RunHistory> Decider<'_, F> {
     }
 
     pub(super) fn has_due_watch(&self) -> bool {
-        let mut watches = self.run.position.watches.iter();
+        let mut watches = self.run.state.watches.iter();
         watches.any(|watch| watch.wake_at().is_some_and(|at| at <= self.now))
     }
 
@@ -137,7 +138,7 @@ impl<F: RunHistory> Decider<'_, F> {
     pub(super) fn look_at_watches(&mut self) -> Result<(), F::Error> {
         let now = self.now.as_millisecond();
         loop {
-            let watches = self.run.position.watches.iter().enumerate();
+            let watches = self.run.state.watches.iter().enumerate();
             let next = watches
                 .filter_map(|(at, watch)| Some((watch.wake_at()?.as_millisecond(), at)))
                 .filter(|(due, _)| *due <= now)
@@ -152,7 +153,7 @@ impl<F: RunHistory> Decider<'_, F> {
 
     /// Carries out the next instant of this deadline.
     fn happens(&mut self, at: usize) -> Result<(), F::Error> {
-        let watch = &mut self.run.position.watches[at];
+        let watch = &mut self.run.state.watches[at];
         let (step, due) = (watch.step, watch.due);
         let next = watch.coming.last().copied();
         let is_due_first = next.is_none_or(|(at, _)| at >= due.as_millisecond());
@@ -162,7 +163,8 @@ impl<F: RunHistory> Decider<'_, F> {
             self.run.overdue = true;
             return Ok(());
         }
-        let Some((instant, action)) = watch.coming.pop() else { return Ok(()) };
+        let missing = || Damaged("a deadline was woken without a coming instant".to_owned());
+        let (instant, action) = watch.coming.pop().ok_or_else(missing)?;
         let at = Timestamp::from_millisecond(instant).unwrap_or(self.now);
         self.decision.alerts.push(Alert { step, action, at, due });
         let deadline = deadline_of(self.definition, step);
@@ -190,12 +192,14 @@ impl<F: RunHistory> Decider<'_, F> {
                 DeadlineEnd::Complete => Ending::Succeeded,
                 DeadlineEnd::Cancel | DeadlineEnd::Skip => Ending::Cancelled,
             };
-            self.end_from_outside(ending, late, false);
+            self.end_from_outside(ending, late, Retryability::Permanent);
             return Ok(());
         };
-        let Some(at) = self.place_of_part(step, Item::Whole) else { return Ok(()) };
+        let at = self.index_of_step(step)?;
         match end {
-            DeadlineEnd::Cancel => self.end_from_outside(Ending::Cancelled, late, false),
+            DeadlineEnd::Cancel => {
+                self.end_from_outside(Ending::Cancelled, late, Retryability::Permanent)
+            }
             DeadlineEnd::Complete => {
                 self.abandon(at, StepStatus::Completed, Some(late));
                 self.step_completed(step);
@@ -207,7 +211,7 @@ impl<F: RunHistory> Decider<'_, F> {
             }
             DeadlineEnd::Fail => {
                 let active = self.give_up(at);
-                return self.step_failed(&active, late, false, None);
+                return self.step_failed(&active, late, Retryability::Permanent, None);
             }
         }
         Ok(())

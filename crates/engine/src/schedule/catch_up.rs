@@ -84,8 +84,8 @@ impl Decider<'_, '_> {
         let was_idle = self.is_idle();
         let (missed, late) = listed.split_at(listed.partition_point(|due| due.effective < since));
         let merged = self.missed_due(missed, !late.is_empty());
-        for (place, due) in late.iter().enumerate() {
-            let merged = if place + 1 == late.len() { merged } else { 0 };
+        for (index, due) in late.iter().enumerate() {
+            let merged = if index + 1 == late.len() { merged } else { 0 };
             let occurrence = self.number_with_days_off(*due, merged);
             self.offer_late(Numbered { made_up: true, ..occurrence }, was_idle);
         }
@@ -113,18 +113,17 @@ impl Decider<'_, '_> {
         let (missed, coalesced) = self.split(listed, has_later);
         let (rest, runs) = listed.split_at(missed + coalesced);
         if rest.len() <= ROWS {
-            for (place, due) in rest.iter().enumerate() {
+            for (index, due) in rest.iter().enumerate() {
                 let occurrence = self.number_with_days_off(*due, 0);
-                match place < missed {
-                    true => self.record(
+                if index < missed {
+                    self.record(
                         &occurrence,
                         Outcome::Missed,
                         self.missed_reason(occurrence.due),
                         None,
-                    ),
-                    false => {
-                        self.record(&occurrence, Outcome::Coalesced, self.coalesced_reason(), None);
-                    }
+                    );
+                } else {
+                    self.record(&occurrence, Outcome::Coalesced, self.coalesced_reason(), None);
                 }
             }
         } else {
@@ -257,13 +256,13 @@ impl Decider<'_, '_> {
             return self.offer(Numbered { made_up: true, ..occurrence });
         }
         let pace = self.context.plan.catch_up.pace;
-        let mut place = 0;
+        let mut index = 0;
         for due in runs {
-            let merged = if place == 0 { merged } else { 0 };
+            let merged = if index == 0 { merged } else { 0 };
             let occurrence = self.number_with_days_off(*due, merged);
             if !self.is_set_aside(&occurrence) && !self.is_beyond_limit(&occurrence) {
-                self.enqueue_paced(occurrence, place, pace);
-                place += 1;
+                self.enqueue_paced(occurrence, index, pace);
+                index += 1;
             }
         }
     }
@@ -291,16 +290,17 @@ impl Decider<'_, '_> {
     pub(super) fn enqueue_paced(
         &mut self,
         occurrence: Numbered,
-        place: usize,
+        index: usize,
         pace: Option<SignedDuration>,
     ) {
-        let wait = pace.map(|pace| pace.saturating_mul(i32::try_from(place).unwrap_or(i32::MAX)));
+        let wait = pace.map(|pace| pace.saturating_mul(i32::try_from(index).unwrap_or(i32::MAX)));
         let not_before = wait.and_then(|wait| self.now().checked_add(wait).ok());
         let occurrence = Numbered { made_up: true, ..occurrence };
         self.schedule.progress.queued.push(Queued { occurrence, not_before });
-        let why = match occurrence.backfilled {
-            true => "asked for by a backfill; it waits for its turn",
-            false => "waits for its turn to be made up for",
+        let why = if occurrence.backfilled {
+            "asked for by a backfill; it waits for its turn"
+        } else {
+            "waits for its turn to be made up for"
         };
         self.record(&occurrence, Outcome::Queued, why, None);
     }

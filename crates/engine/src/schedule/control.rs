@@ -127,9 +127,13 @@ impl Decider<'_, '_> {
         // repeats.
         let is_used_up = self.schedule.has_reached_its_limit();
         let counts_anew = is_used_up && !same_rule(&declared.timing, &before.timing);
-        if is_used_up && !counts_anew {
-            return;
+        if !is_used_up || counts_anew {
+            self.live_again_if_it_can(counts_anew);
         }
+    }
+
+    /// Makes a done or dead schedule active again if its rule has a time to come.
+    fn live_again_if_it_can(&mut self, counts_anew: bool) {
         let after = self.now().max(self.schedule.progress.mark);
         if self.upcoming().after(after).is_none() {
             return;
@@ -158,6 +162,11 @@ impl Decider<'_, '_> {
                 self.schedule.progress.recomputed_at = Some(self.now());
             }
             self.finish_if_exhausted();
+        }
+        // A calendar without any working time leaves a rule without a next time. When the calendar
+        // is corrected, the schedule goes on.
+        if self.schedule.status == Status::Done && !self.schedule.has_reached_its_limit() {
+            self.live_again_if_it_can(false);
         }
     }
 
@@ -196,9 +205,9 @@ impl Decider<'_, '_> {
         if found.len() + waiting > LARGEST_QUEUE as usize {
             return Err(Refusal::TooMany { limit: LARGEST_QUEUE });
         }
-        for (place, due) in found.into_iter().enumerate() {
+        for (index, due) in found.into_iter().enumerate() {
             let occurrence = Numbered { backfilled: true, ..self.number(due, 0) };
-            self.enqueue_paced(occurrence, place, pace);
+            self.enqueue_paced(occurrence, index, pace);
         }
         self.start_queued();
         // While the workflow is paused, queued occurrences are dropped. One of them may have been

@@ -1,10 +1,10 @@
 //! Handles the wakeup of a schedule: decides every occurrence due in (mark, now].
 
 use calendar::{CatchUp, Fate, Policy, Roll, Rule};
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use language::policy::overlap::{self, MadeUp, Overlap, Verdict};
 
-use super::upcoming::{Due, OverrideAction, Upcoming};
+use super::upcoming::{DayOff, DayOffFate, Due, OverrideAction, Upcoming};
 use super::{Active, Decider, Numbered, Queued, Status, Turning};
 use crate::ids::RunKey;
 use crate::ledger::{Entry, Outcome};
@@ -222,11 +222,16 @@ impl<'b> Decider<'_, 'b> {
                 return (Outcome::Moved, format!("moved by the calendar ({why}){merged}"));
             }
         }
-        let why = match self.was_missed(due) {
-            _ if occurrence.backfilled => "asked for by a backfill",
-            true if self.was_over(due) => "made up for: its time had passed when it was declared",
-            true => "made up for: due while no node was running",
-            false => "due",
+        let why = if occurrence.backfilled {
+            "asked for by a backfill"
+        } else if self.was_over(due) {
+            "made up for: its time had passed when it was declared"
+        } else if occurrence.made_up && self.was_missed(due) {
+            // An occurrence that was queued in time and waits until another node starts was not
+            // missed.
+            "made up for: due while no node was running"
+        } else {
+            "due"
         };
         (Outcome::Started, format!("{why}{merged}"))
     }
@@ -286,9 +291,10 @@ impl<'b> Decider<'_, 'b> {
         // An interval from completion continues when the run has ended, or from now if none
         // started.
         let idle = progress.active.is_empty() && progress.queued.is_empty();
-        let following = match after_completion && idle {
-            true => self.context.plan.timing.next_after(self.now()).map(Due::from),
-            false => following,
+        let following = if after_completion && idle {
+            self.context.plan.timing.next_after(self.now()).map(Due::from)
+        } else {
+            following
         };
         let is_over = self.schedule.has_reached_its_limit();
         self.schedule.progress.next = following.filter(|_| !is_over);
@@ -311,10 +317,11 @@ impl<'b> Decider<'_, 'b> {
             let (outcome, reason) = self.started_reason(&queued.occurrence);
             let is_here =
                 |entry: &Entry| entry.n == queued.occurrence.n && entry.outcome == Outcome::Queued;
-            let reason = match self.decision.ledger.iter().any(is_here) {
-                // This same decision put it into the queue, so it did not wait.
-                true => reason,
-                false => format!("{reason}; it had to wait for its turn"),
+            // If this same decision put it into the queue, it did not wait.
+            let reason = if self.decision.ledger.iter().any(is_here) {
+                reason
+            } else {
+                format!("{reason}; it had to wait for its turn")
             };
             self.record(&queued.occurrence, outcome, reason, Some(run));
         }
@@ -323,32 +330,26 @@ impl<'b> Decider<'_, 'b> {
     /// Writes rows for nominal times before `due` that fall on days off, and for those that were
     /// moved onto `due`.
     fn record_days_off(&mut self, due: Due) {
-        let timing = &self.context.plan.timing;
-        let never_off = matches!(timing.rule(), Rule::WorkingDay(_) | Rule::AfterCompletion(_));
-        if timing.calendar().is_none() || never_off {
-            return;
-        }
-        let from = self.schedule.progress.mark.checked_sub(timing.moved_by());
-        let from = from.unwrap_or(self.schedule.progress.mark);
-        let plain = due.effective.checked_sub(timing.moved_by()).unwrap_or(due.effective);
-        let rows = timing.preview(from, if timing.roll() == Roll::Skip { 1 } else { 8 });
-        for row in rows.into_iter().take(DAYS_OFF) {
-            let nominal = whole_millisecond(row.nominal);
-            // An override has moved this occurrence away from its nominal time.
-            if self.upcoming().is_moved(nominal) {
-                continue;
-            }
-            let (outcome, reason) = match row.fate {
-                Fate::Skipped { reason } if nominal < plain => {
-                    (Outcome::Skipped, format!("{reason}"))
+        let plan = self.context.plan;
+        let timing = &plan.timing;
+        let before = |at: Timestamp| at.checked_sub(timing.moved_by()).unwrap_or(at);
+        let (from, plain) = (before(self.schedule.progress.mark), before(due.effective));
+        let count = if timing.roll() == Roll::Skip { 1 } else { 8 };
+        let upcoming = self.upcoming();
+        let is_it = |nominal| nominal == due.nominal;
+        let days_off = upcoming.days_off(from, count, is_it, |at| at == due.effective);
+        for DayOff { nominal, fate } in days_off.take(DAYS_OFF) {
+            let (outcome, reason) = match fate {
+                DayOffFate::Skipped(reason) if nominal < plain => {
+                    (Outcome::Skipped, reason.to_string())
                 }
-                Fate::Moved { to, reason } if to == plain && nominal != due.nominal => {
+                DayOffFate::Skipped(_) => continue,
+                DayOffFate::Merged(_, Some(reason)) => {
                     (Outcome::Coalesced, format!("{reason}: moved onto the same time as another"))
                 }
-                Fate::Kept if nominal == plain && nominal != due.nominal => {
+                DayOffFate::Merged(_, None) => {
                     (Outcome::Coalesced, "another was moved onto the same time".to_owned())
                 }
-                _ => continue,
             };
             let occurrence = self.number(Due { nominal, effective: due.effective }, 0);
             self.record(&occurrence, outcome, reason, None);

@@ -10,7 +10,7 @@ mod settle;
 mod upcoming;
 
 use jiff::Timestamp;
-use language::definition::EXEC_NOT_ALLOWED;
+use language::definition::DeclaredBy;
 use language::schedule::{Declared, Plan};
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +24,7 @@ pub use upcoming::{Due, Override, OverrideAction, Upcoming};
 use crate::ids::{IncidentKey, RunKey, ScheduleId, WorkflowId};
 use crate::ledger::{Entry, Outcome};
 use crate::moment::Moment;
-use crate::run::{Ending, RunError};
+use crate::run::{Ending, Retryability};
 use language::policy::overlap::IfBusy;
 
 /// The status of a schedule. Only [`decide`] changes it.
@@ -62,8 +62,8 @@ pub struct Schedule {
     pub id: ScheduleId,
     /// The workflow that it starts.
     pub workflow: WorkflowId,
-    /// The trigger of the definition that declares it, if one does.
-    pub trigger: Option<String>,
+    /// The trigger or producer of a definition that declares it, if one does.
+    pub declared_by: Option<DeclaredBy>,
     /// The declaration. It is boxed because a turn moves schedules around, and this is their
     /// largest part.
     pub declared: Box<Declared>,
@@ -187,28 +187,6 @@ pub struct Queued {
     pub occurrence: Numbered,
     /// The earliest start that the pace of a catch-up or backfill allows.
     pub not_before: Option<Timestamp>,
-}
-
-/// Whether a retry of a failed run can help.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retryability {
-    /// The next attempt may end differently.
-    Retryable,
-    /// Every attempt ends the same, as long as the workflow stays as it is.
-    Permanent,
-    /// The node is not set up to perform the work, so the work itself was not tried.
-    NodeSetup,
-}
-
-impl Retryability {
-    /// How a run that ended with this error can be retried.
-    pub(crate) fn after(error: Option<&RunError>, retryable: bool) -> Retryability {
-        match error {
-            Some(error) if error.code == EXEC_NOT_ALLOWED => Retryability::NodeSetup,
-            _ if retryable => Retryability::Retryable,
-            _ => Retryability::Permanent,
-        }
-    }
 }
 
 /// An input to a schedule.
@@ -361,7 +339,7 @@ impl Schedule {
     pub fn new(
         id: ScheduleId,
         workflow: WorkflowId,
-        trigger: Option<String>,
+        declared_by: Option<DeclaredBy>,
         declared: Box<Declared>,
         plan: &Plan,
         now: Timestamp,
@@ -387,8 +365,16 @@ impl Schedule {
         };
         let status = Status::Active;
         let (created_at, updated_at) = (now, now);
-        let mut schedule =
-            Schedule { id, workflow, trigger, declared, created_at, updated_at, status, progress };
+        let mut schedule = Schedule {
+            id,
+            workflow,
+            declared_by,
+            declared,
+            created_at,
+            updated_at,
+            status,
+            progress,
+        };
         schedule.progress.next = upcoming::first(plan, &schedule.progress);
         // A single time that had passed before the declaration is late, but still due.
         if schedule.progress.next.is_none() {
@@ -414,11 +400,13 @@ impl Schedule {
     pub fn next_after(&self, plan: &Plan, overrides: &[Override], after: Timestamp) -> Option<Due> {
         let progress = &self.progress;
         let is_idle = progress.active.is_empty() && progress.queued.is_empty();
-        let next = match self.follows_completion(plan) {
+        let next = if !self.follows_completion(plan) {
+            Upcoming { plan, overrides }.after(after)
+        } else if is_idle {
+            plan.timing.next_after(after).map(Due::from)
+        } else {
             // The next time counts from the end of the active run, and cannot be overridden.
-            true if !is_idle => None,
-            true => plan.timing.next_after(after).map(Due::from),
-            false => Upcoming { plan, overrides }.after(after),
+            None
         };
         next.filter(|_| !self.has_reached_its_limit())
     }
@@ -445,6 +433,11 @@ impl Schedule {
     /// Whether the next time counts from the end of the last run.
     pub fn follows_completion(&self, plan: &Plan) -> bool {
         matches!(plan.timing.rule(), calendar::Rule::AfterCompletion(_))
+    }
+
+    /// The name of the producer that declares it, if one does.
+    pub fn producer(&self) -> Option<&str> {
+        self.declared_by.as_ref().and_then(DeclaredBy::producer)
     }
 
     /// The key that determines the position of its occurrences inside a spread window.

@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use calendar::{Fate, Rule};
-use jiff::{SignedDuration, Timestamp};
+use calendar::Fate;
+use jiff::Timestamp;
+use language::policy::overlap::Overlap;
 
-use super::upcoming::just_before;
+use super::upcoming::{DayOff, DayOffFate, just_before};
 use super::{Active, Due, Override, OverrideAction, Plan, Schedule, Status, Upcoming};
-use crate::moment::whole_millisecond;
 
 /// A repeat limit further away than this does not shorten what is listed for a later time.
 const FAR: usize = 1_000;
@@ -127,9 +127,10 @@ impl<'a> Outlook<'a> {
     /// catch-up policy decides about them.
     fn following(&self, due: Due, is_limit_far: bool, after: Timestamp) -> Option<Due> {
         let passed = if is_limit_far { after.max(self.now) } else { self.now };
-        match self.schedule.follows_completion(self.plan) {
-            true => None,
-            false => self.upcoming().after(due.effective.max(passed)),
+        if self.schedule.follows_completion(self.plan) {
+            None
+        } else {
+            self.upcoming().after(due.effective.max(passed))
         }
     }
 
@@ -139,12 +140,25 @@ impl<'a> Outlook<'a> {
         let left = self.schedule.remaining().and_then(|left| usize::try_from(left).ok());
         let mut left = left.unwrap_or(usize::MAX);
         let (mut found, mut starts, mut next) = (Vec::new(), 0, self.first());
+        let retry = self.retry_in_the_way();
+        let mut in_the_way = 0;
         while let Some(due) = next {
             if left == 0 || starts == count {
                 return (found, left > 0);
             }
             next = self.following(due, left >= FAR, after);
-            let row = self.row(due);
+            let mut row = self.row(due);
+            if let Some((occurrence, at)) = retry.filter(|(_, at)| due.effective <= *at)
+                && row.effective.is_some()
+            {
+                let reason = format!("occurrence {occurrence} failed and is tried again at {at}");
+                let (fate, reason) = (AheadFate::Skipped, Some(reason));
+                row = Ahead { effective: None, fate, reason, ..row };
+                in_the_way += 1;
+                if in_the_way == FAR {
+                    next = self.upcoming().after(at);
+                }
+            }
             let starts_now = usize::from(row.effective.is_some());
             left -= starts_now;
             if due.effective > after {
@@ -154,6 +168,17 @@ impl<'a> Outlook<'a> {
             }
         }
         (found, false)
+    }
+
+    /// The number of the failed occurrence that is tried again last, and when, if the overlap
+    /// policy skips what is due before that.
+    fn retry_in_the_way(&self) -> Option<(u64, Timestamp)> {
+        let retries = self.schedule.progress.active.iter().filter_map(|active| match active {
+            Active::Retrying { occurrence, at, .. } => Some((occurrence.n, *at)),
+            Active::Running { .. } | Active::ByHand { .. } => None,
+        });
+        let skips = self.schedule.declared.overlap == Overlap::Skip;
+        retries.max_by_key(|(_, at)| *at).filter(|_| skips)
     }
 
     /// What becomes of an occurrence, apart from a pause.
@@ -200,33 +225,17 @@ impl<'a> Outlook<'a> {
         count: usize,
         found: &[(Due, Ahead)],
     ) -> Vec<(Timestamp, Ahead)> {
-        let timing = &self.plan.timing;
-        let never_off = matches!(timing.rule(), Rule::WorkingDay(_) | Rule::AfterCompletion(_));
-        if timing.calendar().is_none() || never_off {
-            return Vec::new();
-        }
         let known: HashSet<Timestamp> = found.iter().map(|(due, _)| due.nominal).collect();
         let starts: HashSet<Timestamp> = found.iter().map(|(due, _)| due.effective).collect();
-        let spread = |at: Timestamp| plus(at, timing.moved_by());
-        let rows = timing.preview(after, count.saturating_add(1)).into_iter().filter_map(|row| {
-            let nominal = whole_millisecond(row.nominal);
-            if nominal <= after || known.contains(&nominal) || self.upcoming().is_moved(nominal) {
-                return None;
+        let (is_known, starts_at) = (|at| known.contains(&at), |at| starts.contains(&at));
+        let upcoming = self.upcoming();
+        let rows = upcoming.days_off(after, count.saturating_add(1), is_known, starts_at);
+        let rows = rows.map(|DayOff { nominal, fate }| match fate {
+            DayOffFate::Skipped(reason) => {
+                let (fate, reason) = (AheadFate::Skipped, Some(reason.to_string()));
+                (nominal, Ahead { nominal, effective: None, fate, reason })
             }
-            match row.fate {
-                Fate::Skipped { reason } => {
-                    let reason = Some(reason.to_string());
-                    let fate = AheadFate::Skipped;
-                    Some((nominal, Ahead { nominal, effective: None, fate, reason }))
-                }
-                Fate::Moved { to, .. } if starts.contains(&spread(to)) => {
-                    Some((spread(to), merged(nominal)))
-                }
-                Fate::Kept if starts.contains(&spread(nominal)) => {
-                    Some((spread(nominal), merged(nominal)))
-                }
-                _ => None,
-            }
+            DayOffFate::Merged(at, _) => (at, merged(nominal)),
         });
         rows.collect()
     }
@@ -258,8 +267,4 @@ impl<'a> Outlook<'a> {
 fn merged(nominal: Timestamp) -> Ahead {
     let reason = Some("another one starts at the same time and stands for it".to_owned());
     Ahead { nominal, effective: None, fate: AheadFate::Coalesced, reason }
-}
-
-fn plus(at: Timestamp, by: SignedDuration) -> Timestamp {
-    whole_millisecond(at.checked_add(by).unwrap_or(at))
 }

@@ -4,10 +4,10 @@ use calendar::Rule;
 use language::policy::retry::{OnExhausted, is_exhausted};
 
 use super::upcoming::Due;
-use super::{Active, Decider, Numbered, Queued, Retryability, Status, Turning};
+use super::{Active, Decider, Numbered, Queued, Status, Turning};
 use crate::ids::RunKey;
 use crate::ledger::Outcome;
-use crate::run::Ending;
+use crate::run::{Ending, Retryability};
 
 /// Whether an input means that the schedule's work has failed or succeeded. Incidents begin and end
 /// with it.
@@ -34,11 +34,11 @@ impl Decider<'_, '_> {
         let progress = &mut self.schedule.progress;
         // Runs that the schedule does not track, such as those from before a revival, change
         // nothing.
-        let Some(place) = progress.active.iter().position(|active| active.run() == Some(run))
+        let Some(index) = progress.active.iter().position(|active| active.run() == Some(run))
         else {
             return;
         };
-        let active = progress.active.remove(place);
+        let active = progress.active.remove(index);
         progress.last_outcome = Some(ending);
         if let Active::Running { occurrence, retry, .. } = active {
             match ending {
@@ -106,7 +106,7 @@ impl Decider<'_, '_> {
         } else if exhausted || retryability == Retryability::Permanent {
             let why = match retryability {
                 Retryability::Permanent => "trying again cannot help",
-                Retryability::Retryable | Retryability::NodeSetup => "no retries left",
+                _ => "no retries left",
             };
             let reason = format!("failed at attempt {attempts}, {why}: {error}");
             self.record(&occurrence, Outcome::Failed, reason, None);
@@ -135,8 +135,8 @@ impl Decider<'_, '_> {
         let declared = &self.schedule.declared;
         let on_exhausted = match retryability {
             // The schedule must not die because this node is not allowed to perform the work.
-            Retryability::NodeSetup => OnExhausted::Continue,
-            Retryability::Retryable | Retryability::Permanent => declared.on_exhausted(),
+            Retryability::NodeSetup { .. } => OnExhausted::Continue,
+            _ => declared.on_exhausted(),
         };
         let (status, reason) = match (declared.pause_on_failure, on_exhausted) {
             (true, _) => (Status::Paused, "the schedule was paused by its failure"),

@@ -1,6 +1,6 @@
 //! The coming occurrences: those of the rule, with overrides applied.
 
-use calendar::{Occurrence, Rule};
+use calendar::{Fate, Occurrence, Reason, Rule};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -54,6 +54,20 @@ pub enum OverrideAction {
     Payload(Box<RawValue>),
 }
 
+/// A time of the rule at which nothing starts, because of the calendar.
+pub(super) struct DayOff {
+    pub(super) nominal: Timestamp,
+    pub(super) fate: DayOffFate,
+}
+
+pub(super) enum DayOffFate {
+    /// The calendar skips it.
+    Skipped(Reason),
+    /// Another occurrence starts at this instant and stands for it. If the calendar moved this one
+    /// there, the reason says why; otherwise it moved the other.
+    Merged(Timestamp, Option<Reason>),
+}
+
 /// The occurrences of a plan, with overrides.
 pub struct Upcoming<'a> {
     pub plan: &'a Plan,
@@ -83,6 +97,40 @@ impl<'a> Upcoming<'a> {
             due = self.plan.timing.next_after(due.effective)?.into();
         }
         Some(due)
+    }
+
+    /// The times of the rule after the instant that the calendar skips, and those that it merges
+    /// into another occurrence, until `count` times of the rule happen. `is_occurrence` says which
+    /// nominal times are occurrences themselves, `starts_at` at which instants one starts.
+    pub(super) fn days_off(
+        &self,
+        after: Timestamp,
+        count: usize,
+        is_occurrence: impl Fn(Timestamp) -> bool,
+        starts_at: impl Fn(Timestamp) -> bool,
+    ) -> impl Iterator<Item = DayOff> {
+        let timing = &self.plan.timing;
+        let never_off = matches!(timing.rule(), Rule::WorkingDay(_) | Rule::AfterCompletion(_));
+        let rows = match timing.calendar() {
+            Some(_) if !never_off => timing.preview(after, count),
+            _ => Vec::new(),
+        };
+        rows.into_iter().filter_map(move |row| {
+            let nominal = whole_millisecond(row.nominal);
+            // An occurrence that a person moved does not come at its nominal time.
+            if nominal <= after || is_occurrence(nominal) || self.is_moved(nominal) {
+                return None;
+            }
+            let (to, reason) = match row.fate {
+                Fate::Skipped { reason } => {
+                    return Some(DayOff { nominal, fate: DayOffFate::Skipped(reason) });
+                }
+                Fate::Moved { to, reason } => (to, Some(reason)),
+                Fate::Kept => (row.nominal, None),
+            };
+            let at = whole_millisecond(to.checked_add(timing.moved_by()).unwrap_or(to));
+            starts_at(at).then_some(DayOff { nominal, fate: DayOffFate::Merged(at, reason) })
+        })
     }
 
     pub(super) fn is_moved(&self, nominal: Timestamp) -> bool {

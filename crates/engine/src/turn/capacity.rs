@@ -12,7 +12,10 @@ const LOOKED_AT: usize = 128;
 /// cause others without end, so this limit bounds how long a turn takes and how much it writes. The
 /// rest begins with the next turn. It is twice what a full turn of due occurrences with one step
 /// needs.
-pub(super) const STARTED: usize = 4_000;
+pub const STARTED: usize = 4_000;
+
+/// With this many active parts of a run, a decision about it costs as much as another start.
+pub(super) const PARTS: usize = 64;
 
 /// The free capacity of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,12 +28,14 @@ pub struct Capacity {
     pub rescan: bool,
     /// Whether more could have begun in this turn, so that the next turn should follow at once.
     pub has_more: bool,
+    /// How many runs and parts of steps may begin or be cancelled in this turn.
+    pub starts: usize,
 }
 
 impl Capacity {
     /// A node with this many free slots that has served no workflow yet.
     pub fn new(free_slots: usize) -> Capacity {
-        Capacity { free_slots, last_served: None, rescan: true, has_more: false }
+        Capacity { free_slots, last_served: None, rescan: true, has_more: false, starts: STARTED }
     }
 }
 
@@ -58,7 +63,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         for at in 0..self.loaded.runs.len() {
             let Some(key) = self.loaded.runs.nth(at) else { break };
             if self.is_new(key) && self.is_pending(key) {
-                self.note_waiting(key);
+                self.note_waiting(key)?;
             }
         }
         Ok(())
@@ -73,6 +78,18 @@ impl<B: TransactionReader> Turn<'_, B> {
         self.capacity.rescan = false;
         self.capacity.has_more = false;
         self.go_on()?;
+        let is_over = self.worklist.starts_left == 0;
+        self.worklist.release_reserved_starts();
+        self.serve_in_turn()?;
+        if is_over {
+            // Runs that could have continued were left for the next turn.
+            (self.capacity.rescan, self.capacity.has_more) = (true, true);
+        }
+        Ok(())
+    }
+
+    /// Begins pending runs, one of each workflow after the other.
+    fn serve_in_turn(&mut self) -> Result<(), B::Error> {
         let mut served = ById::default();
         while self.capacity.free_slots > 0 {
             if self.worklist.starts_left == 0 {
@@ -199,9 +216,10 @@ impl<B: TransactionReader> Turn<'_, B> {
                 }
                 if !self.is_of_handler(key) {
                     served.is_full = true;
-                    return match self.is_held(key, workflow)? {
-                        true => self.serve_by_hand(workflow),
-                        false => self.serve_handler(workflow),
+                    return if self.is_held(key, workflow)? {
+                        self.serve_by_hand(workflow)
+                    } else {
+                        self.serve_handler(workflow)
                     };
                 }
                 served.waiting.push(key);

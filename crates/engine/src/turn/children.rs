@@ -12,7 +12,7 @@ use super::command::{NewRun, Starter};
 use super::families::Link;
 use super::runs::Origin;
 use super::writes::{AlertWrite, Notice};
-use super::{TransactionReader, Turn, WorkflowStatus};
+use super::{Damaged, TransactionReader, Turn, WorkflowStatus};
 use crate::ids::{RunKey, WorkflowId};
 use crate::notices;
 use crate::run::{Alert, Input, NewChild, Run, TriggeredBy};
@@ -37,7 +37,7 @@ impl<B: TransactionReader> Turn<'_, B> {
     pub(super) fn create_child(&mut self, of: RunKey, child: NewChild) -> Result<(), B::Error> {
         // An earlier child of the same decision may have been refused, and the run ends because of
         // that.
-        let is_ending = |run: &Run| run.position.ending.is_some() || run.status.has_ended();
+        let is_ending = |run: &Run| run.state.ending.is_some() || run.status.has_ended();
         let token = child.token;
         if self.loaded.runs.get(of).is_some_and(|run| is_ending(run)) {
             let message = "the run ends".to_owned();
@@ -109,18 +109,19 @@ impl<B: TransactionReader> Turn<'_, B> {
     pub(super) fn alert(&mut self, of: RunKey, alert: Alert) -> Result<(), B::Error> {
         let run = self.run(of)?.clone();
         let definition = self.definition(run.workflow, run.version)?;
-        let Some(action) = action_of(&definition, alert).cloned() else { return Ok(()) };
+        let missing = || Damaged(format!("run {} has no action of a deadline {alert:?}", run.id));
+        let action = action_of(&definition, alert).cloned().ok_or_else(missing)?;
         let about = about(&run, &definition, alert);
         let (mut started, mut refused) = (Vec::new(), Vec::new());
         if !action.notify.is_empty() {
             let workflow = self.notice_workflow()?;
-            for (place, channel) in (0_u64..).zip(&action.notify) {
+            for (index, channel) in (0_u64..).zip(&action.notify) {
                 if let Some(why) = self.context.setup.refusal(channel) {
                     refused.push(format!("{}: {why}", channel.shown()));
                     continue;
                 }
                 let payload = notices::payload(channel, &about);
-                let new = self.alert_run(&run, alert, place, payload);
+                let new = self.alert_run(&run, alert, index, payload);
                 match self.start_for(&run, workflow, &new, TriggeredBy::Deadline) {
                     Ok(key) => started.push(key),
                     Err(stop) => refused.push(format!("{}: {}", channel.shown(), stop.refusal()?)),
@@ -157,11 +158,11 @@ impl<B: TransactionReader> Turn<'_, B> {
         Ok(())
     }
 
-    fn alert_run(&self, run: &Run, alert: Alert, place: u64, payload: serde_json::Value) -> NewRun {
+    fn alert_run(&self, run: &Run, alert: Alert, index: u64, payload: serde_json::Value) -> NewRun {
         let step = alert.step.map_or(u64::MAX, u64::from);
         let what = step.wrapping_mul(0x1_0001).wrapping_add(u64::from(alert.action));
         NewRun {
-            id: self.derived_id(run.key, what, place.cast_signed()),
+            id: self.derived_id(run.key, what, index.cast_signed()),
             payload: serde_json::value::to_raw_value(&payload).ok(),
             by: Starter::Caller(self.by_run(run.key)),
             trace: self.trace_of_run(run.key),

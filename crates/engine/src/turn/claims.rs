@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use language::definition::{Action, WorkerAction};
 
 use super::command::{Answer, Asked, Refused, unknown_run};
-use super::{Effect, Perform, TransactionReader, Turn, Wakeup};
+use super::{Effect, Perform, TransactionReader, Turn, Wakeup, not_there};
 use crate::ids::{RunId, RunKey};
 use crate::run::{self, ActivityStatus, AttemptEnd, Claimant, Input, Part, RunHistory as _};
 use crate::stop::{Stop, refuse, unless_refused};
@@ -28,11 +28,8 @@ impl<B: TransactionReader> Turn<'_, B> {
         part: Part,
         token: u32,
     ) -> Result<Option<Perform>, B::Error> {
-        let Some((workflow, version, handler)) =
-            self.loaded.runs.get(key).map(|run| (run.workflow, run.version, run.handler.clone()))
-        else {
-            return Ok(None);
-        };
+        let run = self.run(key)?;
+        let (workflow, version, handler) = (run.workflow, run.version, run.handler.clone());
         let definition = self.process(workflow, version, handler.as_deref())?;
         let action = run::action_of(&definition, part);
         let mutation = match action {
@@ -43,7 +40,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             Some(_) => Some(self.phase_input(key, part)?.to_string()),
             None => None,
         };
-        let Some(entity) = self.loaded.runs.loaded(key) else { return Ok(None) };
+        let entity = self.loaded.runs.loaded(key).ok_or_else(|| not_there::<B::Error>(key))?;
         let mut history = super::history::RunFacts {
             reader: self.reader,
             run: key,
@@ -52,26 +49,23 @@ impl<B: TransactionReader> Turn<'_, B> {
         // A phase receives its input directly. Only a script of a process reads the outputs of
         // other steps.
         let is_given = handler.is_some() && matches!(action, Some(Action::Script(_)));
-        let scope = match is_given {
-            true => None,
-            false => run::scope_of_part(
-                &entity.now,
-                &definition,
-                part,
-                &mut history,
-                &mut self.loaded.item_scope,
-            )?,
+        let scope = if is_given {
+            None
+        } else {
+            let kept = &mut self.loaded.item_scope;
+            run::scope_of_part(&entity.now, &definition, part, &mut history, kept)?
         };
-        let active = entity.now.position.part(part.step, part.item);
+        let active = entity.now.state.part(part.step, part.item);
         let attempt = active.map_or(0, |active| active.attempt);
         let since =
-            active.and_then(|active| active.doing.since()).unwrap_or(self.context.moment.now);
+            active.and_then(|active| active.status.since()).unwrap_or(self.context.moment.now);
         // Only a notification needs the output of the attempt before it: it says who was already
         // notified.
         let tells = matches!(run::action_of(&definition, part), Some(Action::Notification(_)));
-        let earlier = match tells && attempt > 1 {
-            true => history.record(part.step, part.item)?.and_then(|record| record.output),
-            false => None,
+        let earlier = if tells && attempt > 1 {
+            history.record(part.step, part.item)?.and_then(|record| record.output)
+        } else {
+            None
         };
         let trace = self.trace_of_attempt(key, part, attempt, since);
         let run = self.run(key)?;
@@ -139,8 +133,8 @@ impl<B: TransactionReader> Turn<'_, B> {
         let Some(key) = self.reader.run_key(id)? else { return refuse(unknown_run(id)) };
         self.load_run(key)?;
         let run = self.loaded.runs.get(key);
-        let active = run.and_then(|run| run.position.with_token(token));
-        let admitted = match active.map(|active| &active.doing) {
+        let active = run.and_then(|run| run.state.with_token(token));
+        let admitted = match active.map(|active| &active.status) {
             Some(ActivityStatus::Claimed { claimant, .. }) => claimant.admits(said_by, token),
             _ => Err(run::Refusal::OldToken { given: token }),
         };
@@ -167,8 +161,8 @@ impl<B: TransactionReader> Turn<'_, B> {
 
     fn lease_of(&self, key: RunKey, token: u32) -> Option<Timestamp> {
         let run = self.loaded.runs.get(key);
-        let active = run.and_then(|run| run.position.with_token(token));
-        active.and_then(|active| active.doing.wake_at())
+        let active = run.and_then(|run| run.state.with_token(token));
+        active.and_then(|active| active.status.wake_at())
     }
 
     /// Records a person's decision about an approval step.
@@ -186,10 +180,10 @@ impl<B: TransactionReader> Turn<'_, B> {
             return refuse(unknown_run(id));
         };
         let definition = self.definition(workflow, version)?;
-        let Some(place) = definition.graph().index(step) else {
+        let Some(index) = definition.graph().index(step) else {
             return refuse(Refused::NotFound { what: "step", id: step.to_owned() });
         };
-        self.change_run(id, decision(place))
+        self.change_run(id, decision(index))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use calendar::Mistake;
 use jiff::{SignedDuration, Timestamp};
-use language::definition::Definition;
+use language::definition::{DeclaredBy, Definition};
 use language::policy::overlap::IfBusy;
 use language::schedule::Declared;
 use serde::{Deserialize, Serialize};
@@ -66,6 +66,8 @@ pub enum Command {
     },
     /// Makes the newest revision live.
     PublishWorkflow(WorkflowId),
+    /// Publishes the live revision once more: makes the rows again that publishing it made.
+    PublishAgain(WorkflowId),
     /// Takes a workflow out of use.
     ArchiveWorkflow(WorkflowId),
     /// Pauses a workflow, so that only runs started by hand begin, or resumes it.
@@ -117,7 +119,6 @@ pub enum Command {
     /// Extends the lease of an attempt that a worker still performs.
     Heartbeat {
         id: RunId,
-        /// The attempt's token.
         token: u32,
         /// The worker that sends the heartbeat.
         claimant: Claimant,
@@ -126,15 +127,10 @@ pub enum Command {
     },
     /// Returns a claimed attempt to its queue as if it had never been claimed, because the response
     /// to the claim did not reach the worker.
-    ReturnAttempt {
-        id: RunId,
-        /// The attempt's token.
-        token: u32,
-    },
+    ReturnAttempt { id: RunId, token: u32 },
     /// Reports the end of an attempt that a worker performed.
     EndAttempt {
         id: RunId,
-        /// The attempt's token.
         token: u32,
         /// The worker that reports.
         claimant: Claimant,
@@ -191,8 +187,8 @@ pub enum Verb {
 #[derive(Clone, Debug)]
 pub struct NewSchedule {
     pub workflow: WorkflowId,
-    /// The trigger that declares it.
-    pub trigger: Option<String>,
+    /// The trigger or producer that declares it.
+    pub declared_by: Option<DeclaredBy>,
     pub declared: Box<Declared>,
 }
 
@@ -350,10 +346,8 @@ impl<B: TransactionReader> Turn<'_, B> {
             Command::ControlSchedule { id, verb } => self.control_schedule(id, verb),
             Command::StartSchedule { id, run } => self.start_schedule(id, &run),
             Command::Backfill { id, from, to, limit, pace, again } => {
-                let passed_over = match again {
-                    true => Vec::new(),
-                    false => self.ran_already(id, from, to, limit)?,
-                };
+                let passed_over =
+                    if again { Vec::new() } else { self.ran_already(id, from, to, limit)? };
                 let input = Input::Backfill { from, to, limit, pace, passed_over };
                 self.decide_schedule(id, input, None)?;
                 Ok(Answer::Schedule(id))
@@ -370,7 +364,8 @@ impl<B: TransactionReader> Turn<'_, B> {
             Command::SaveWorkflow { source, definition, publish, folder } => {
                 self.save_workflow(source, &definition, publish, folder)
             }
-            Command::PublishWorkflow(id) => self.publish_newest(id),
+            Command::PublishWorkflow(id) => self.publish_workflow(id, |known| Some(known.newest)),
+            Command::PublishAgain(id) => self.publish_workflow(id, |known| known.live),
             Command::ArchiveWorkflow(id) => self.archive_workflow(id),
             Command::PauseWorkflow { id, paused, reason } => {
                 self.pause_workflow(id, paused, reason)

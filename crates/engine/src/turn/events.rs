@@ -13,7 +13,7 @@ use super::command::{Answer, Asked, NewRun, Refused, Starter};
 use super::families::Link;
 use super::runs::Origin;
 use super::worklist::Work;
-use super::{TransactionReader, Turn, WaitWrite};
+use super::{TransactionReader, Turn};
 use crate::handlers::Cause;
 use crate::ids::{RunKey, TopicId, WorkflowId};
 use crate::run::family::hops_of;
@@ -21,8 +21,6 @@ use crate::run::{Input, Parent, Part, Published, TriggeredBy};
 use crate::stop::{refuse, unless_refused};
 use crate::topics::{Event, EventState, Message, Subscriber};
 
-/// How many steps that wait for a topic are read at a time.
-const ASKED: usize = 1_000;
 /// How many pending events a step looks at when it begins to wait: a few at first, then more if
 /// none of them matches.
 const LOOKED_AT: [usize; 3] = [8, 100, 1_000];
@@ -42,6 +40,9 @@ impl<B: TransactionReader> Turn<'_, B> {
                 return refuse(Refused::Conflict(why));
             }
         }
+        if let Some(why) = self.too_many_to_offer(topic, events.len())? {
+            return refuse(Refused::Conflict(why));
+        }
         let counted = self.publish_messages(topic, events, Publisher::Outside)?;
         let (published, replaced) = (counted.published, counted.replaced);
         Ok(Answer::Published { published, replaced })
@@ -56,18 +57,18 @@ impl<B: TransactionReader> Turn<'_, B> {
         if self.load_topic(topic)?.is_none() {
             return refuse(unknown_topic(topic));
         }
-        let found = self.fates(topic, &[message_id.to_owned()])?.pop().flatten();
-        let Some(fate) = found else {
+        let found = self.event_statuses(topic, &[message_id.to_owned()])?.pop().flatten();
+        let Some(status) = found else {
             return refuse(Refused::NotFound { what: "event", id: message_id.to_owned() });
         };
-        if fate.state == EventState::Reserved {
-            return self.skip_reserved(&fate, message_id, by);
+        if status.state == EventState::Reserved {
+            return self.skip_reserved(&status, message_id, by);
         }
-        if fate.state != EventState::Pending {
-            let message = format!("Cannot skip event with state '{}'.", fate.state.name());
+        if status.state != EventState::Pending {
+            let message = format!("Cannot skip event with state '{}'.", status.state.name());
             return refuse(Refused::Conflict(message));
         }
-        self.move_event(&fate, EventState::Skipped, None, Some(format!("skipped by {by}")))?;
+        self.move_event(&status, EventState::Skipped, None, Some(format!("skipped by {by}")))?;
         Ok(Answer::Count(1))
     }
 
@@ -75,7 +76,7 @@ impl<B: TransactionReader> Turn<'_, B> {
     pub(super) fn is_listened_to(&mut self, id: TopicId) -> Result<bool, B::Error> {
         let subscribers = self.reader.subscribers(id)?;
         let triggers = subscribers.iter().any(|s| matches!(s, Subscriber::Triggers(_)));
-        let waits = !self.new_waits(id).is_empty();
+        let waits = self.new_waits(id, 0).next().is_some();
         Ok(triggers || waits || !self.reader.waiting_for(id, None, 1)?.is_empty())
     }
 
@@ -92,8 +93,9 @@ impl<B: TransactionReader> Turn<'_, B> {
         }
         let subscribers = self.reader.subscribers(id)?;
         let consumed = subscribers.iter().any(|s| matches!(s, Subscriber::Consumer(..)));
+        let mut waiting = self.waiting_steps(id, events.len() > 1)?;
         for event in events {
-            if self.give_to_waiting(id, event)? {
+            if self.give_to_waiting(id, event, &mut waiting)? {
                 continue;
             }
             let mut heard = Heard::default();
@@ -105,13 +107,13 @@ impl<B: TransactionReader> Turn<'_, B> {
             if consumed {
                 continue;
             }
-            let fate = self.fate_now(event.fate.clone());
+            let status = self.fate_now(event.status.clone());
             match heard {
                 Heard { started: Some(run), .. } => {
-                    self.move_event(&fate, EventState::Consumed, Some(run), None)?;
+                    self.move_event(&status, EventState::Consumed, Some(run), None)?;
                 }
                 Heard { refused: Some(why), .. } => {
-                    self.move_event(&fate, EventState::Skipped, None, Some(why))?;
+                    self.move_event(&status, EventState::Skipped, None, Some(why))?;
                 }
                 Heard { started: None, refused: None } => {}
             }
@@ -119,41 +121,8 @@ impl<B: TransactionReader> Turn<'_, B> {
         Ok(())
     }
 
-    /// Parts that began to wait in this turn. The transaction reader does not know them yet.
-    fn new_waits(&self, id: TopicId) -> Vec<(RunKey, Part)> {
-        let begun = self.output.writes.waits.iter().filter_map(|write| match write {
-            WaitWrite::Begin(topic, run, part) if *topic == id => Some((*run, *part)),
-            _ => None,
-        });
-        begun.collect()
-    }
-
-    /// Gives the event to the first step that waits for it, and returns whether there was one.
-    fn give_to_waiting(&mut self, id: TopicId, event: &Event) -> Result<bool, B::Error> {
-        let seen = self.event_seen(id, event);
-        let mut after = None;
-        loop {
-            let waiting = self.reader.waiting_for(id, after, ASKED)?;
-            for (run, part) in &waiting {
-                if self.offer(*run, *part, event, &seen)? {
-                    return Ok(true);
-                }
-            }
-            match waiting.last() {
-                Some(last) if waiting.len() == ASKED => after = Some(*last),
-                _ => break,
-            }
-        }
-        for (run, part) in self.new_waits(id) {
-            if self.offer(run, part, event, &seen)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
     /// Offers an event to a waiting step, and returns whether the step took it.
-    fn offer(
+    pub(super) fn offer(
         &mut self,
         run: RunKey,
         part: Part,
@@ -162,23 +131,23 @@ impl<B: TransactionReader> Turn<'_, B> {
     ) -> Result<bool, B::Error> {
         let input = Input::Arrived { part, event: seen.to_owned() };
         let decided = unless_refused(self.decide_run(run, input))?;
-        if !decided.is_some_and(|decided| decided.took) {
+        if !decided.is_some_and(|decided| decided.took_event) {
             return Ok(false);
         }
-        let fate = self.fate_now(event.fate.clone());
-        self.move_event(&fate, EventState::Consumed, Some(run), None)?;
+        let status = self.fate_now(event.status.clone());
+        self.move_event(&status, EventState::Consumed, Some(run), None)?;
         Ok(true)
     }
 
     /// The event as expressions see it.
-    fn event_seen(&self, id: TopicId, event: &Event) -> Box<RawValue> {
-        let name = self.topic(id).map(|topic| topic.name.as_str()).unwrap_or_default();
+    pub(super) fn event_seen(&self, id: TopicId, event: &Event) -> Result<Box<RawValue>, B::Error> {
+        let name = &self.topic(id)?.name;
         let Message { message_id, title, payload, causes } = &event.message;
         let told = json!({
             "topic": name, "message_id": message_id, "title": title, "payload": payload,
             "causes": causes, "created_at": event.created_at.to_string(),
         });
-        serde_json::value::to_raw_value(&told).unwrap_or_else(|_| RawValue::NULL.to_owned())
+        Ok(serde_json::value::to_raw_value(&told).unwrap_or_else(|_| RawValue::NULL.to_owned()))
     }
 
     /// Starts a run for each trigger of a workflow that matches this event.
@@ -190,12 +159,12 @@ impl<B: TransactionReader> Turn<'_, B> {
         by: Publisher,
         heard: &mut Heard,
     ) -> Result<(), B::Error> {
-        let known = self.workflow(workflow)?;
-        let (paused, live) = (known.paused, known.live);
-        let Some(live) = live.filter(|_| !paused) else { return Ok(()) };
+        // A workflow that is not published starts nothing. The run of a paused one waits until the
+        // workflow is resumed.
+        let Some(live) = self.workflow(workflow)?.live else { return Ok(()) };
         let definition = self.definition(workflow, live)?;
-        let seen = self.event_seen(topic, event);
-        for (place, trigger) in (0_u64..).zip(&definition.triggers) {
+        let seen = self.event_seen(topic, event)?;
+        for (index, trigger) in (0_u64..).zip(&definition.triggers) {
             let TriggerKind::Event { topic: name, condition, payload } = &trigger.kind else {
                 continue;
             };
@@ -208,7 +177,7 @@ impl<B: TransactionReader> Turn<'_, B> {
                 continue;
             };
             let new = NewRun {
-                id: self.derived_id(RunKey(event.fate.key.0), place, workflow.0),
+                id: self.derived_id(RunKey(event.status.key.0), index, workflow.0),
                 payload: None,
                 by: Starter::Caller(format!("event {}", event.message.message_id)),
                 trace: None,
@@ -219,7 +188,7 @@ impl<B: TransactionReader> Turn<'_, B> {
                 Publisher::Step(run) | Publisher::Handler(run, _) => {
                     match self.join_family(run, Link::Hop) {
                         Ok(parent) => {
-                            Some(Parent { hops: parent.hops.max(event.fate.hops), ..parent })
+                            Some(Parent { hops: parent.hops.max(event.status.hops), ..parent })
                         }
                         Err(stop) => {
                             heard.refused = Some(stop.refusal()?);
@@ -273,7 +242,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         for limit in LOOKED_AT {
             let events = self.pending_events(topic, limit)?;
             for event in events.iter().skip(offered) {
-                let seen = self.event_seen(topic, event);
+                let seen = self.event_seen(topic, event)?;
                 if self.offer(run, part, event, &seen)? {
                     return Ok(());
                 }

@@ -33,16 +33,13 @@ impl<B: TransactionReader> Turn<'_, B> {
         {
             return refuse(self.busy_handler(id, run)?);
         }
-        let kind = self.handler(handler).map(|known| known.kind);
-        if kind == Some(HandlerKind::Producer) {
+        if self.handler(handler)?.kind == HandlerKind::Producer {
             return self.start_producer(id, name, new);
         }
         self.call_handler(handler, Cause::ByHand)?;
-        if let Some(known) = self.handler_mut(handler) {
-            known.retry_at = None;
-        }
-        let own = self.handler(handler).and_then(|known| known.run);
-        if let Some(own) = own
+        let known = self.handler_mut(handler)?;
+        known.retry_at = None;
+        if let Some(own) = known.run
             && self.load_run(own)?
             && self.is_pending(own)
         {
@@ -52,7 +49,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         if in_the_way.is_some() {
             return Ok(Answer::Called(name.to_owned()));
         }
-        let resumes = self.handler(handler).and_then(|known| known.resumes);
+        let resumes = self.handler(handler)?.resumes;
         self.start_consumer(handler, live, Some(new))?;
         Ok(match resumes {
             None => Answer::Run(crate::ids::RunId::Other(new.id).to_string()),
@@ -80,17 +77,13 @@ impl<B: TransactionReader> Turn<'_, B> {
         id: WorkflowId,
         run: RunKey,
     ) -> Result<Refused, B::Error> {
-        let name = self.load_workflow(id)?.map(|workflow| workflow.name.clone());
-        let what = format!("Workflow {} runs one handler at a time", name.unwrap_or_default());
+        let what = format!("Workflow {} runs one handler at a time", self.workflow(id)?.name);
         Ok(Refused::busy(what, self.run_id(Some(run))?))
     }
 
     /// Starts a producer's run outside its schedule. The run waits until its workflow is free.
     fn start_producer(&mut self, id: WorkflowId, name: &str, new: &NewRun) -> Asked<B::Error> {
-        let trigger = format!("producers.{name}");
-        let known = self.reader.triggered_schedules(id)?;
-        let is_its = |known: &schedule::Schedule| known.trigger.as_deref() == Some(&trigger);
-        match known.iter().find(|known| is_its(known)).map(|known| known.id) {
+        match self.schedule_of_producer(id, name)? {
             Some(schedule) => {
                 self.decide_schedule(schedule, schedule::Input::Start(new.if_busy), Some(new))?;
                 Ok(Answer::Run(crate::ids::RunId::Other(new.id).to_string()))
@@ -102,7 +95,7 @@ impl<B: TransactionReader> Turn<'_, B> {
     /// Retries a producer's run that was started outside its schedule and failed with a transient
     /// error. The schedule itself retries the runs of its occurrences.
     pub(super) fn try_producer_again(&mut self, id: HandlerId) -> Result<(), B::Error> {
-        let Some(handler) = self.handler_mut(id) else { return Ok(()) };
+        let handler = self.handler_mut(id)?;
         handler.retry_at = None;
         let (workflow, name, runs) = (handler.workflow, handler.name.clone(), handler.runs);
         let which = i64::try_from(runs).unwrap_or(i64::MAX);
@@ -128,12 +121,12 @@ impl<B: TransactionReader> Turn<'_, B> {
         new: &NewRun,
     ) -> Asked<B::Error> {
         let (mut first, mut refused) = (None, None);
-        for (place, producer) in (0_u64..).zip(&definition.producers) {
+        for (index, producer) in (0_u64..).zip(&definition.producers) {
             let own = match first {
                 None => new.clone(),
                 Some(_) => {
                     let half = (new.id & u128::from(u32::MAX)) as i64;
-                    NewRun { id: self.derived_id(RunKey(id.0), place, half), ..new.clone() }
+                    NewRun { id: self.derived_id(RunKey(id.0), index, half), ..new.clone() }
                 }
             };
             match self.start_producer(id, &producer.name, &own) {

@@ -10,15 +10,16 @@ use super::children::Purpose;
 use super::command::{NewRun, Starter};
 use super::runs::Origin;
 use super::worklist::Work;
-use super::{Change, HandlerWrite, TransactionReader, Turn, Wakeup, WorkflowStatus};
+use super::{Change, Damaged, HandlerWrite, TransactionReader, Turn, Wakeup, WorkflowStatus};
 use crate::handlers::{Cause, Handler};
-use crate::ids::{HandlerId, RunKey, TopicId, WorkflowId};
-use crate::run::TriggeredBy;
+use crate::ids::{HandlerId, RunKey, ScheduleId, TopicId, WorkflowId};
+use crate::run::{Run, TriggeredBy};
 use crate::schedule;
 use crate::stop::unless_refused;
 use crate::topics::{EventState, Subscriber};
 
 impl<B: TransactionReader> Turn<'_, B> {
+    /// Loads a handler, and returns whether it exists and is not set aside.
     fn load_handler(&mut self, id: HandlerId) -> Result<bool, B::Error> {
         if let Some(loaded) = self.loaded.handlers.loaded(id) {
             return Ok(!loaded.is_deleted());
@@ -50,11 +51,14 @@ impl<B: TransactionReader> Turn<'_, B> {
 
     /// The existing handlers of a workflow, ordered by id.
     pub(super) fn handlers_of(&mut self, workflow: WorkflowId) -> Result<Vec<HandlerId>, B::Error> {
-        if !self.loaded.handlers_of.contains_key(&workflow) {
-            let known = self.reader.handlers_of(workflow)?;
-            self.loaded.handlers_of.insert(workflow, known);
-        }
-        let known = self.loaded.handlers_of.get(&workflow).cloned().unwrap_or_default();
+        let known = match self.loaded.handlers_of.get(&workflow) {
+            Some(known) => known.clone(),
+            None => {
+                let known = self.reader.handlers_of(workflow)?;
+                self.loaded.handlers_of.insert(workflow, known.clone());
+                known
+            }
+        };
         let mut there = Vec::with_capacity(known.len());
         for id in known {
             if self.load_handler(id)? {
@@ -71,40 +75,43 @@ impl<B: TransactionReader> Turn<'_, B> {
         name: &str,
     ) -> Result<Option<HandlerId>, B::Error> {
         let there = self.handlers_of(workflow)?;
-        let is_it = |id: &HandlerId| self.handler(*id).is_some_and(|known| known.name == name);
-        Ok(there.into_iter().find(is_it))
+        let known = |id: &HandlerId| self.loaded.handlers.get(*id);
+        Ok(there.into_iter().find(|id| known(id).is_some_and(|known| known.name == name)))
     }
 
-    pub(super) fn handler(&self, id: HandlerId) -> Option<&Handler> {
-        self.loaded.handlers.get(id)
+    /// A handler that the turn has loaded.
+    pub(super) fn handler(&self, id: HandlerId) -> Result<&Handler, B::Error> {
+        let found = self.loaded.handlers.get(id);
+        Ok(found.ok_or_else(|| Damaged(format!("handler {} is not there any more", id.0)))?)
     }
 
-    /// A handler that the caller will change.
-    pub(super) fn handler_mut(&mut self, id: HandlerId) -> Option<&mut Handler> {
-        self.loaded.handlers.change(id, Change::Progress)
+    /// A loaded handler, to be changed.
+    pub(super) fn handler_mut(&mut self, id: HandlerId) -> Result<&mut Handler, B::Error> {
+        let found = self.loaded.handlers.change(id, Change::Progress);
+        Ok(found.ok_or_else(|| Damaged(format!("handler {} is not there any more", id.0)))?)
     }
 
-    /// Calls a consumer to look for work, for this reason.
+    /// Calls a consumer to look for work, for this reason. A consumer that is gone or set aside has
+    /// none.
     pub(super) fn call_handler(&mut self, id: HandlerId, cause: Cause) -> Result<(), B::Error> {
         if !self.load_handler(id)? {
             return Ok(());
         }
-        let is_called = self.handler(id).is_some_and(|handler| handler.cause.is_some());
-        if (!is_called || cause == Cause::ByHand)
-            && let Some(handler) = self.handler_mut(id)
-        {
-            handler.call(cause);
+        if self.handler(id)?.cause.is_none() || cause == Cause::ByHand {
+            self.handler_mut(id)?.call(cause);
         }
         Ok(())
     }
 
-    /// Handles a consumer whose sleep or backoff is over.
+    /// Handles a consumer whose sleep or backoff is over. One that is gone, set aside or due later
+    /// needs nothing.
     pub(super) fn handler_due(&mut self, id: HandlerId) -> Result<(), B::Error> {
         if !self.load_handler(id)? {
             return Ok(());
         }
+        self.deciding = Some(Wakeup::Handler(id));
         let now = self.context.moment.now;
-        let Some(handler) = self.handler(id) else { return Ok(()) };
+        let handler = self.handler(id)?;
         if handler.due().is_none_or(|due| due > now) {
             return Ok(());
         }
@@ -112,12 +119,11 @@ impl<B: TransactionReader> Turn<'_, B> {
         if handler.kind == HandlerKind::Producer {
             return self.try_producer_again(id);
         }
-        if let Some(handler) = self.handler_mut(id) {
-            let cause = if handler.retry_at.is_some() { Cause::Retry } else { Cause::Woken };
-            handler.retry_at = None;
-            handler.wake_at = handler.wake_at.filter(|at| *at > now);
-            handler.call(cause);
-        }
+        let handler = self.handler_mut(id)?;
+        let cause = if handler.retry_at.is_some() { Cause::Retry } else { Cause::Woken };
+        handler.retry_at = None;
+        handler.wake_at = handler.wake_at.filter(|at| *at > now);
+        handler.call(cause);
         self.worklist.add(Work::LookAtHandlers(workflow));
         Ok(())
     }
@@ -130,17 +136,17 @@ impl<B: TransactionReader> Turn<'_, B> {
             return Ok(());
         }
         let (paused, live) = (workflow.paused, workflow.live);
+        // Only a published workflow has handlers that may run.
         let Some(live) = live.filter(|_| workflow.status == WorkflowStatus::Published) else {
             return Ok(());
         };
         let definition = self.definition(id, live)?;
         let mut next: Option<(Timestamp, HandlerId)> = None;
         for handler in self.handlers_of(id)? {
-            let Some(known) = self.handler(handler).filter(|known| known.is_ready()) else {
-                continue;
-            };
+            self.deciding = Some(Wakeup::Handler(handler));
+            let known = self.handler(handler)?;
             // A consumer that a person has called runs even while the workflow is paused.
-            if paused && known.cause != Some(Cause::ByHand) {
+            if !known.is_ready() || paused && known.cause != Some(Cause::ByHand) {
                 continue;
             }
             let name = known.name.clone();
@@ -158,7 +164,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         }
     }
 
-    /// The topics that a consumer subscribes to.
+    /// The topics that a consumer subscribes to: none if this revision does not have the consumer.
     pub(super) fn subscribed(
         &mut self,
         workflow: WorkflowId,
@@ -195,7 +201,8 @@ impl<B: TransactionReader> Turn<'_, B> {
         live: u32,
         by_hand: Option<&NewRun>,
     ) -> Result<(), B::Error> {
-        let Some(handler) = self.handler(id).cloned() else { return Ok(()) };
+        self.deciding = Some(Wakeup::Handler(id));
+        let handler = self.handler(id)?.clone();
         if let Some(earlier) = handler.resumes {
             let which = i64::try_from(handler.runs).unwrap_or(i64::MAX);
             let new = NewRun {
@@ -227,24 +234,19 @@ impl<B: TransactionReader> Turn<'_, B> {
         };
         let key = self.create_run(&new, handler.workflow, live, origin)?;
         self.take_turn(id, key)?;
-        if let Some(handler) = self.handler_mut(id) {
-            handler.cause = None;
-            handler.wake_at = None;
-        }
+        let handler = self.handler_mut(id)?;
+        handler.cause = None;
+        handler.wake_at = None;
         self.worklist.add(Work::Begin(key));
         Ok(())
     }
 
     pub(super) fn take_turn(&mut self, id: HandlerId, key: RunKey) -> Result<(), B::Error> {
-        let Some(workflow) = self.handler(id).map(|handler| handler.workflow) else {
-            return Ok(());
-        };
-        if self.load_workflow(workflow)?.is_some() {
-            self.workflow_mut(workflow)?.handling = Some(key);
-        }
-        if let Some(handler) = self.handler_mut(id) {
-            handler.run = Some(key);
-        }
+        let handler = self.handler_mut(id)?;
+        handler.run = Some(key);
+        let workflow = handler.workflow;
+        self.workflow(workflow)?;
+        self.workflow_mut(workflow)?.handling = Some(key);
         Ok(())
     }
 
@@ -254,19 +256,20 @@ impl<B: TransactionReader> Turn<'_, B> {
         workflow: WorkflowId,
         name: &str,
     ) -> Result<bool, B::Error> {
-        let id = self.handler_named(workflow, name)?;
-        let known = id.and_then(|id| self.handler(id));
-        Ok(known.is_some_and(|known| known.cause == Some(Cause::ByHand)))
+        Ok(match self.handler_named(workflow, name)? {
+            Some(id) => self.handler(id)?.cause == Some(Cause::ByHand),
+            None => false,
+        })
     }
 
-    /// Updates the handler when one of its runs has begun.
+    /// Updates the handler when one of its runs has begun. A run of a revision that was live before
+    /// may belong to a handler that is gone.
     pub(super) fn handler_begun(&mut self, key: RunKey) -> Result<(), B::Error> {
         let run = self.run(key)?;
-        let (workflow, Some(name)) = (run.workflow, run.handler.clone()) else { return Ok(()) };
+        let (workflow, name) = (run.workflow, handler_name(run)?.to_owned());
         let now = self.context.moment.now;
-        if let Some(id) = self.handler_named(workflow, &name)?
-            && let Some(handler) = self.handler_mut(id)
-        {
+        if let Some(id) = self.handler_named(workflow, &name)? {
+            let handler = self.handler_mut(id)?;
             // A call by hand that arrived while the run was pending is answered by this run.
             handler.cause = handler.cause.filter(|cause| *cause != Cause::ByHand);
             handler.run = Some(key);
@@ -288,7 +291,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         let mut subscriptions = Vec::new();
         for handled in definition.handled() {
             let is_it = |known: &HandlerId| {
-                let known = self.handler(*known);
+                let known = self.loaded.handlers.get(*known);
                 known.is_some_and(|h| h.name == handled.name() && h.kind == handled.kind())
             };
             let handler = match left.iter().position(is_it) {
@@ -351,8 +354,9 @@ impl<B: TransactionReader> Turn<'_, B> {
     }
 
     fn remove_handler(&mut self, id: HandlerId) -> Result<(), B::Error> {
-        let resumes = self.handler(id).and_then(|gone| Some((gone.resumes?, gone.name.clone())));
-        if let Some((run, name)) = resumes {
+        let gone = self.handler(id)?;
+        if let Some(run) = gone.resumes {
+            let name = gone.name.clone();
             self.leave_behind(run, &name)?;
         }
         self.loaded.handlers.change(id, Change::Deleted);
@@ -362,9 +366,9 @@ impl<B: TransactionReader> Turn<'_, B> {
     /// Skips the events of a run whose mutation was done and that no consumer will continue. Making
     /// them pending again would repeat the mutation.
     pub(super) fn leave_behind(&mut self, run: RunKey, consumer: &str) -> Result<(), B::Error> {
-        for fate in self.reserved_by(run)? {
+        for status in self.reserved_by(run)? {
             let reason = format!("its mutation was done, and the consumer {consumer} is gone");
-            self.move_event(&fate, EventState::Skipped, None, Some(reason))?;
+            self.move_event(&status, EventState::Skipped, None, Some(reason))?;
         }
         Ok(())
     }
@@ -381,20 +385,19 @@ impl<B: TransactionReader> Turn<'_, B> {
     /// Continues a workflow's handlers after a pause, and retries those that failed.
     pub(super) fn resume_handlers(&mut self, id: WorkflowId) -> Result<(), B::Error> {
         for handler in self.handlers_of(id)? {
-            let Some(known) = self.handler(handler) else { continue };
+            let known = self.handler(handler)?;
             if known.failures == 0 && known.resumes.is_none() {
                 continue;
             }
-            let (kind, name) = (known.kind, known.name.clone());
-            if let Some(known) = self.handler_mut(handler) {
-                known.failures = 0;
-                known.retry_at = None;
-                if kind == HandlerKind::Consumer {
-                    known.call(Cause::Retry);
+            let known = self.handler_mut(handler)?;
+            known.failures = 0;
+            known.retry_at = None;
+            match known.kind {
+                HandlerKind::Consumer => known.call(Cause::Retry),
+                HandlerKind::Producer => {
+                    let name = known.name.clone();
+                    self.resume_producer(id, &name)?;
                 }
-            }
-            if kind == HandlerKind::Producer {
-                self.resume_producer(id, &name)?;
             }
         }
         self.capacity.rescan = true;
@@ -405,16 +408,23 @@ impl<B: TransactionReader> Turn<'_, B> {
     /// Resumes the schedule of a producer that a failure has paused, and catches up what was
     /// missed.
     fn resume_producer(&mut self, id: WorkflowId, name: &str) -> Result<(), B::Error> {
-        let trigger = format!("producers.{name}");
-        let known = self.reader.triggered_schedules(id)?;
-        let is_its = |known: &schedule::Schedule| known.trigger.as_deref() == Some(&trigger);
-        let its = known.iter().find(|known| is_its(known)).map(|known| known.id);
-        if let Some(schedule) = its {
+        if let Some(schedule) = self.schedule_of_producer(id, name)? {
             let input = schedule::Input::Resume { catch_up: true };
             // A schedule that was not paused refuses, and continues anyway.
             unless_refused(self.decide_schedule(schedule, input, None))?;
         }
         Ok(())
+    }
+
+    /// The schedule that a producer declares.
+    pub(super) fn schedule_of_producer(
+        &mut self,
+        id: WorkflowId,
+        name: &str,
+    ) -> Result<Option<ScheduleId>, B::Error> {
+        let known = self.reader.triggered_schedules(id)?;
+        let its = known.iter().find(|known| known.producer() == Some(name));
+        Ok(its.map(|known| known.id))
     }
 }
 
@@ -424,6 +434,12 @@ fn handler_input(handler: &Handler, cause: Cause, payload: Option<&RawValue>) ->
         "handler": handler.name, "cause": cause.name(), "payload": payload,
     });
     serde_json::value::to_raw_value(&told).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+/// The name of the handler that a run belongs to, for a caller that works on such runs only.
+pub(super) fn handler_name(run: &Run) -> Result<&str, Damaged> {
+    let name = run.handler.as_deref();
+    name.ok_or_else(|| Damaged(format!("run {} is a run of a handler without its name", run.id)))
 }
 
 /// Whether a person asked for the run. Such a run begins even while its workflow is paused.

@@ -93,6 +93,7 @@ impl<B: TransactionReader> Turn<'_, B> {
     ) -> Result<(), B::Error> {
         let schedule = self.schedule(id)?;
         let subject = Subject::Schedule(id, schedule.workflow);
+        // Only a success after a failure ends an incident.
         let Some(open) = schedule.progress.incident else { return Ok(()) };
         self.schedule_mut(id, Change::Progress)?.progress.incident = None;
         self.end_incident(subject, open, run)
@@ -142,8 +143,8 @@ impl<B: TransactionReader> Turn<'_, B> {
     }
 
     pub(super) fn workflow_succeeded(&mut self, run: &Run) -> Result<(), B::Error> {
-        let open = self.load_workflow(run.workflow)?.and_then(|workflow| workflow.incident);
-        let Some(open) = open else { return Ok(()) };
+        // Only a success after a failure ends an incident.
+        let Some(open) = self.workflow(run.workflow)?.incident else { return Ok(()) };
         self.workflow_mut(run.workflow)?.incident = None;
         self.end_incident(Subject::Workflow(run.workflow), open, Some(run.key))
     }
@@ -152,14 +153,11 @@ impl<B: TransactionReader> Turn<'_, B> {
         let key = self.reader.new_incident_key();
         match subject {
             Subject::Schedule(id, _) => {
-                if let Some(schedule) = self.loaded.schedules.change(id, Change::Progress) {
-                    schedule.progress.incident = Some(key);
-                }
+                self.schedule_mut(id, Change::Progress)?.progress.incident = Some(key);
             }
             Subject::Workflow(id) => {
-                if self.load_workflow(id)?.is_some() {
-                    self.workflow_mut(id)?.incident = Some(key);
-                }
+                self.workflow(id)?;
+                self.workflow_mut(id)?.incident = Some(key);
             }
         }
         let mut about = self.about(subject, key, failed.run)?;
@@ -292,7 +290,7 @@ impl<B: TransactionReader> Turn<'_, B> {
     fn tell_channel(
         &mut self,
         key: IncidentKey,
-        place: (Event, usize),
+        (event, index): (Event, usize),
         run: Option<RunKey>,
         channel: &Channel,
         about: &Value,
@@ -301,22 +299,22 @@ impl<B: TransactionReader> Turn<'_, B> {
             return Ok(ToldOutcome::Refused(why.to_owned()));
         }
         let workflow = self.notice_workflow()?;
-        let payload = notices::incident_payload(channel, about);
-        let new = self.incident_run(key, place, run, &payload);
+        let payload = notices::incident_payload(channel, event == Event::Recovery, about);
+        let new = self.incident_run(key, (event, index), run, &payload);
         self.start_of_incident(run, workflow, &new)
     }
 
     fn incident_run(
         &self,
         key: IncidentKey,
-        (event, place): (Event, usize),
+        (event, index): (Event, usize),
         run: Option<RunKey>,
         payload: &Value,
     ) -> NewRun {
         const INCIDENT: u64 = 0x696e_6369;
         let what = INCIDENT + u64::from(event == Event::Recovery);
         NewRun {
-            id: self.derived_id(RunKey(key.0), what, i64::try_from(place).unwrap_or(i64::MAX)),
+            id: self.derived_id(RunKey(key.0), what, i64::try_from(index).unwrap_or(i64::MAX)),
             payload: serde_json::value::to_raw_value(payload).ok(),
             by: Starter::Caller(
                 run.map_or_else(|| format!("incident {key}"), |run| self.by_run(run)),
@@ -351,8 +349,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         key: IncidentKey,
         run: Option<RunKey>,
     ) -> Result<Value, B::Error> {
-        let workflow = self.load_workflow(subject.workflow())?;
-        let workflow = workflow.map(|workflow| workflow.name.clone()).unwrap_or_default();
+        let workflow = self.workflow(subject.workflow())?.name.clone();
         let failed = subject.schedule().and_then(|id| self.loaded.schedules.get(id));
         let schedule = failed.map(|schedule| {
             json!({
@@ -383,7 +380,8 @@ impl<B: TransactionReader> Turn<'_, B> {
         }))
     }
 
-    /// The end of the output of the step that failed.
+    /// The end of the output of the step that failed: `None` if no step did, for example because
+    /// the run exceeded its timeout.
     fn output_end(&mut self, run: Option<RunKey>) -> Result<Option<String>, B::Error> {
         let Some(run) = run.and_then(|key| self.loaded.runs.get(key)).cloned() else {
             return Ok(None);

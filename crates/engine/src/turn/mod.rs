@@ -27,13 +27,14 @@ mod topics;
 mod traces;
 mod transaction_reader;
 mod unfinished;
+mod waiting_steps;
 mod worklist;
 mod writes;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-pub use capacity::Capacity;
+pub use capacity::{Capacity, STARTED};
 pub use command::{Answer, Command, NewRun, NewSchedule, Refused, Starter, Verb};
 pub use language::policy::overlap::IfBusy;
 pub use publish::{DeclaredSchedule, declared_schedules};
@@ -179,7 +180,7 @@ impl<'a, B: TransactionReader> Turn<'a, B> {
             context,
             loaded: Entities::default(),
             capacity,
-            worklist: Worklist::new(),
+            worklist: Worklist::new(capacity.starts),
             output: Output::default(),
             deciding: None,
         }
@@ -308,9 +309,10 @@ impl<'a, B: TransactionReader> Turn<'a, B> {
             self.output.notices.push(Notice::Steps { run: id.clone(), workflow, schedule });
         }
         let (old_wake, old_status) = (before.wake, before.status);
-        writes.runs.push(match is_new {
-            true => RunWrite::Insert(run),
-            false => RunWrite::Update { after: run, old_wake, old_status },
+        writes.runs.push(if is_new {
+            RunWrite::Insert(run)
+        } else {
+            RunWrite::Update { after: run, old_wake, old_status }
         });
     }
 
@@ -324,6 +326,7 @@ impl<'a, B: TransactionReader> Turn<'a, B> {
         self.output.writes.ledger.push(entry);
     }
 
+    /// Loads a schedule, and returns whether it exists and is not set aside.
     fn load_schedule(&mut self, id: ScheduleId) -> Result<bool, B::Error> {
         if let Some(loaded) = self.loaded.schedules.loaded(id) {
             return Ok(!loaded.is_deleted());
@@ -336,6 +339,7 @@ impl<'a, B: TransactionReader> Turn<'a, B> {
         Ok(true)
     }
 
+    /// Loads a run, and returns whether it exists and is not set aside.
     fn load_run(&mut self, key: RunKey) -> Result<bool, B::Error> {
         if self.loaded.runs.contains(key) {
             return Ok(true);
@@ -348,6 +352,7 @@ impl<'a, B: TransactionReader> Turn<'a, B> {
         Ok(true)
     }
 
+    /// Loads a workflow, for a caller that can do without it.
     fn load_workflow(&mut self, id: WorkflowId) -> Result<Option<&Workflow>, B::Error> {
         if !self.loaded.workflows.contains(id) {
             let Some(workflow) = self.reader.workflow(id)? else { return Ok(None) };
@@ -370,8 +375,24 @@ impl<'a, B: TransactionReader> Turn<'a, B> {
 
     /// A run that the turn has loaded.
     fn run(&self, key: RunKey) -> Result<&Run, B::Error> {
-        let found = self.loaded.runs.get(key);
-        Ok(found.ok_or_else(|| Damaged(format!("run {} is not there any more", key.0)))?)
+        Ok(&self.run_entity(key)?.now)
+    }
+
+    /// A loaded run, to be changed.
+    fn run_mut(&mut self, key: RunKey) -> Result<&mut Run, B::Error> {
+        let found = self.loaded.runs.change(key, Change::Progress);
+        found.map(|run| &mut **run).ok_or_else(|| not_there(key))
+    }
+
+    /// A run that the turn has loaded, with what the turn knows of it.
+    fn run_entity(&self, key: RunKey) -> Result<&Loaded<Box<Run>>, B::Error> {
+        self.loaded.runs.loaded(key).ok_or_else(|| not_there(key))
+    }
+
+    /// How a run has ended, for a caller that works on ended runs only.
+    fn ending_of(&self, run: &Run) -> Result<crate::run::Ending, B::Error> {
+        let ending = run.ending();
+        Ok(ending.ok_or_else(|| Damaged(format!("run {} has ended without an ending", run.id)))?)
     }
 
     /// A loaded workflow, to be changed.
@@ -442,7 +463,7 @@ impl<'a, B: TransactionReader> Turn<'a, B> {
 
     /// The record of a step of a run, including records that this turn has added.
     fn step_record(&mut self, key: RunKey, step: u32) -> Result<Option<StepRecord>, B::Error> {
-        let Some(loaded) = self.loaded.runs.loaded(key) else { return Ok(None) };
+        let loaded = self.loaded.runs.loaded(key).ok_or_else(|| not_there(key))?;
         let records = &loaded.notes.records;
         let mut history = history::RunFacts { reader: self.reader, run: key, records };
         crate::run::RunHistory::record(&mut history, step, Item::Whole)
@@ -451,10 +472,13 @@ impl<'a, B: TransactionReader> Turn<'a, B> {
     /// The records of all steps of a run, including records that this turn has added.
     fn all_step_records(&mut self, key: RunKey) -> Result<Vec<StepRecord>, B::Error> {
         let mut records = self.reader.step_records(key)?;
-        let new = self.loaded.runs.loaded(key).map(|loaded| loaded.notes.records.clone());
-        let new = new.unwrap_or_default();
+        let new = self.run_entity(key)?.notes.records.clone();
         records.retain(|old| !new.iter().any(|n| (n.step, n.item) == (old.step, old.item)));
         records.extend(new);
         Ok(records)
     }
+}
+
+fn not_there<E: From<Damaged>>(run: RunKey) -> E {
+    Damaged(format!("run {} is not there any more", run.0)).into()
 }

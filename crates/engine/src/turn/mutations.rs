@@ -4,6 +4,7 @@
 use language::definition::handlers::MUTATION;
 
 use super::command::{Asked, Refused};
+use super::handlers::handler_name;
 use super::{TransactionReader, Turn};
 use crate::handlers::{Mutation, MutationStatus};
 use crate::ids::{RunId, RunKey};
@@ -82,10 +83,10 @@ impl<B: TransactionReader> Turn<'_, B> {
         said_by: Option<String>,
     ) -> Result<(), B::Error> {
         let status = self.mutation_status(key)?;
+        // The run has not reached its mutation, or nothing has changed about it.
         let Some(status) = status.filter(|_| status != before) else { return Ok(()) };
         let (workflow, definition) = self.whole_definition(key)?;
-        let handler = self.loaded.runs.get(key).and_then(|run| run.handler.clone());
-        let handler = handler.unwrap_or_default();
+        let handler = handler_name(self.run(key)?)?.to_owned();
         let process = definition.handler(&handler);
         let step = process.and_then(|process| process.graph().index(MUTATION));
         let record = match step {
@@ -93,18 +94,17 @@ impl<B: TransactionReader> Turn<'_, B> {
             None => None,
         };
         let now = self.context.moment.now;
-        let error = self.loaded.runs.get(key).and_then(|run| run.error.as_ref());
+        let run = self.run(key)?;
         let note = match status {
-            MutationStatus::Unknown => error.map(|error| error.message.clone()),
+            MutationStatus::Unknown => run.error.as_ref().map(|error| error.message.clone()),
             MutationStatus::Failed => {
                 record.as_ref().and_then(|record| record.error.as_ref()).map(|e| e.message.clone())
             }
             _ => None,
         };
         // While the mutation is active there is no step record, and its attempt says when it began.
-        let run = self.loaded.runs.get(key);
-        let active = run.zip(step).and_then(|(run, step)| run.position.part(step, Item::Whole));
-        let since = active.and_then(|active| active.doing.since());
+        let active = step.and_then(|step| run.state.part(step, Item::Whole));
+        let since = active.and_then(|active| active.status.since());
         let started_at = since.or(record.map(|record| record.started_at)).unwrap_or(now);
         self.output.writes.mutations.push(Mutation {
             run: key,
@@ -129,12 +129,13 @@ impl<B: TransactionReader> Turn<'_, B> {
         }
         let (_, definition) = self.whole_definition(key)?;
         let run = self.run(key)?;
-        let process = run.handler.as_deref().and_then(|name| definition.handler(name));
+        let process = definition.handler(handler_name(run)?);
+        // A producer, or a consumer without a mutation phase.
         let Some(step) = process.and_then(|process| process.graph().index(MUTATION)) else {
             return Ok(None);
         };
-        if let Some(active) = run.position.part(step, Item::Whole) {
-            return Ok(match active.doing {
+        if let Some(active) = run.state.part(step, Item::Whole) {
+            return Ok(match active.status {
                 ActivityStatus::Performed { .. } | ActivityStatus::Claimed { .. } => {
                     Some(MutationStatus::InFlight)
                 }
@@ -142,7 +143,7 @@ impl<B: TransactionReader> Turn<'_, B> {
                 _ => None,
             });
         }
-        let state = run.position.states.of(step);
+        let state = run.state.states.of(step);
         Ok(match state {
             StepState::Completed => Some(MutationStatus::Applied),
             StepState::Failed => Some(MutationStatus::Failed),

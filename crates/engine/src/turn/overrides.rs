@@ -21,16 +21,15 @@ impl<B: TransactionReader> Turn<'_, B> {
             return refuse(Refused::unknown_schedule(id));
         }
         if let Some(action) = &action {
-            self.check_override(id, nominal, action).map_err(Stop::Refused)?;
+            self.check_override(id, nominal, action)?;
         }
         if let Some(OverrideAction::Payload(payload)) = &action {
             self.check_payload_for_schedule(id, Some(payload))?;
         }
         let known = self.reader.overrides(id)?;
         let over = known.iter().find(|over| over.nominal == nominal);
-        if let Some(schedule) = self.loaded.schedules.get(id)
-            && over.is_some_and(|over| over.has_been(schedule.progress.mark))
-        {
+        let mark = self.schedule(id)?.progress.mark;
+        if over.is_some_and(|over| over.has_been(mark)) {
             let message = format!("The occurrence of {nominal} was moved, and has been already.");
             return refuse(Refused::Conflict(message));
         }
@@ -64,22 +63,22 @@ impl<B: TransactionReader> Turn<'_, B> {
         id: ScheduleId,
         nominal: Timestamp,
         action: &OverrideAction,
-    ) -> Result<(), Refused> {
-        let Some(schedule) = self.loaded.schedules.get(id) else { return Ok(()) };
+    ) -> Result<(), Stop<Refused, B::Error>> {
+        let schedule = self.schedule(id)?;
         let plan =
             schedule.declared.plan(self.context.rules, schedule.progress.anchor, &id.to_string());
         let Ok(plan) = plan else {
-            return Err(Refused::Conflict("The rule cannot be read any more.".to_owned()));
+            return refuse(Refused::Conflict("The rule cannot be read any more.".to_owned()));
         };
         let mark = schedule.progress.mark;
         let known = effective(&plan.timing, nominal).is_some_and(|effective| effective > mark);
         if !known {
             let message = format!("Schedule {id} has no occurrence to come at {nominal}.");
-            return Err(Refused::Conflict(message));
+            return refuse(Refused::Conflict(message));
         }
         match action {
             OverrideAction::Move(to) if *to <= self.context.moment.now.max(mark) => {
-                Err(Refused::Conflict(format!("{to} is not in the future.")))
+                refuse(Refused::Conflict(format!("{to} is not in the future.")))
             }
             _ => Ok(()),
         }

@@ -1,7 +1,6 @@
 //! Payloads are checked against the input schema of their workflow wherever a caller supplies one.
 
 use calendar::Mistake;
-use language::definition::handlers::producer_of_trigger;
 use serde_json::value::RawValue;
 
 use super::command::Refused;
@@ -17,6 +16,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         workflow: WorkflowId,
         payload: Option<&RawValue>,
     ) -> Result<Vec<Mistake>, B::Error> {
+        // Nothing is expected as long as no revision is live.
         let Some(live) = self.load_workflow(workflow)?.and_then(|workflow| workflow.live) else {
             return Ok(Vec::new());
         };
@@ -43,7 +43,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         given: Option<&RawValue>,
     ) -> Result<(), Stop<Refused, B::Error>> {
         let schedule = self.schedule(id)?;
-        if schedule.trigger.as_deref().and_then(producer_of_trigger).is_some() {
+        if schedule.producer().is_some() {
             return Ok(());
         }
         let own = schedule.declared.payload.clone();

@@ -5,19 +5,20 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use language::definition::HandlerKind;
-use language::definition::handlers::{MUTATE, MUTATION, NEXT, PREPARE, PRODUCE};
+use language::definition::handlers::Phase;
 use language::definition::{Action, Definition, limits};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::events::Publisher;
+use super::handlers::handler_name;
 use super::phase_result::{Produced, Reserved, Wrong, wake_at};
 use super::worklist::Work;
-use super::{TransactionReader, Turn};
+use super::{Damaged, TransactionReader, Turn};
 use crate::handlers::{Cause, MutationStatus};
-use crate::ids::{RunKey, TopicId, WorkflowId};
+use crate::ids::{HandlerId, RunKey, TopicId, WorkflowId};
 use crate::run::family::HOPS;
-use crate::run::{AttemptEnd, Ending, Item, Part, Run, RunStatus, StepStatus};
+use crate::run::{AttemptEnd, Ending, Item, Part, Retryability, Run, RunStatus, StepStatus};
 use crate::stop::{Stop, refuse};
 use crate::topics::{EventState, EventStatus, Message};
 
@@ -46,23 +47,26 @@ impl<B: TransactionReader> Turn<'_, B> {
             return Ok(end);
         }
         let run = self.run(key)?;
-        let (Some(handler), Some(active)) = (run.handler.clone(), run.position.with_token(token))
+        // Only results of handlers are checked here. A report with an old token is refused later.
+        let (Some(handler), Some(active)) = (run.handler.clone(), run.state.with_token(token))
         else {
             return Ok(end);
         };
-        let (part, is_stopping) = (active.part(), run.position.is_stopping());
+        let (part, is_stopping) = (active.part(), run.state.is_stopping());
+        // A failed attempt has no result.
         let AttemptEnd::Succeeded { output } = &end else { return Ok(end) };
         if is_stopping || part.item != Item::Whole {
             return Ok(end);
         }
         let (workflow, definition) = self.whole_definition(key)?;
-        let Some(phase) = phase_of(&definition, &handler, part) else { return Ok(end) };
         let output = output.clone();
-        let kept = match phase.as_str() {
-            PRODUCE | NEXT => self.produced(key, workflow, &definition, &handler, &output),
-            PREPARE => self.prepared(key, workflow, &definition, &handler, &output),
-            MUTATE => Ok(mutates(&output)),
-            _ => return Ok(end),
+        let kept = match phase_of(&definition, &handler, part)? {
+            Phase::Produce | Phase::Next => {
+                self.produced(key, workflow, &definition, &handler, &output)
+            }
+            Phase::Prepare => self.prepared(key, workflow, &definition, &handler, &output),
+            Phase::Mutate => Ok(mutates(&output)),
+            Phase::Mutation => return Ok(end),
         };
         Ok(match kept {
             Ok(output) => AttemptEnd::Succeeded { output },
@@ -87,7 +91,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         let count = produced.publish.len();
         // Events that a consumer publishes are one hop further than the events it works on.
         let reserved = self.reserved_by(key)?;
-        let hops = reserved.iter().map(|fate| fate.hops.saturating_add(1)).max().unwrap_or(0);
+        let hops = reserved.iter().map(|status| status.hops.saturating_add(1)).max().unwrap_or(0);
         if hops > HOPS && count > 0 {
             return refuse(Wrong::in_a_loop());
         }
@@ -124,23 +128,22 @@ impl<B: TransactionReader> Turn<'_, B> {
     ) -> Result<Box<RawValue>, Stop<Wrong, B::Error>> {
         let reserved = Reserved::read(output).map_err(Stop::Refused)?;
         let subscribed = definition.consumer(handler).map(|consumer| consumer.subscribe.as_slice());
-        let mut fates = Vec::new();
+        let mut statuses = Vec::new();
         for reservation in &reserved.reservations {
             let name = &reservation.topic;
             let is_its = subscribed.is_some_and(|subscribed| subscribed.contains(name));
             let topic = self.topic_meant(workflow, definition, name)?.filter(|_| is_its);
             let Some(topic) = topic else { return refuse(Wrong::topic(name, "reserve from")) };
-            fates.extend(self.reservable(topic, name, &reservation.ids)?);
+            statuses.extend(self.reservable(topic, name, &reservation.ids)?);
         }
         let mut keys = HashSet::new();
-        if let Some(fate) = fates.iter().find(|fate| !keys.insert(fate.key)) {
-            let topic = self.topic(fate.topic).map(|topic| topic.name.clone());
-            return refuse(Wrong::twice(&topic.unwrap_or_default()));
+        if let Some(status) = statuses.iter().find(|status| !keys.insert(status.key)) {
+            return refuse(Wrong::twice(&self.topic(status.topic)?.name));
         }
-        for fate in &fates {
-            self.move_event(fate, EventState::Reserved, Some(key), None)?;
+        for status in &statuses {
+            self.move_event(status, EventState::Reserved, Some(key), None)?;
         }
-        let count = fates.len();
+        let count = statuses.len();
         let kept = json!({
             "count": count,
             "reservations": reserved.reservations,
@@ -167,23 +170,23 @@ impl<B: TransactionReader> Turn<'_, B> {
             return refuse(Wrong::topic(name, "reserve from"));
         }
         let mut found = Vec::with_capacity(ids.len());
-        for (fate, id) in self.fates(topic, ids)?.into_iter().zip(ids) {
-            match fate {
+        for (status, id) in self.event_statuses(topic, ids)?.into_iter().zip(ids) {
+            match status {
                 None => {
                     let message = format!("there is no event {} in topic {name}", cut(id));
                     return refuse(Wrong::reservation(message));
                 }
-                Some(fate) if fate.state != EventState::Pending => {
+                Some(status) if status.state != EventState::Pending => {
                     let message = format!(
                         "event {} of topic {name} is {}, not pending",
                         cut(id),
-                        fate.state.name()
+                        status.state.name()
                     );
                     // Another run reserved or consumed the event first. A retry may find other
                     // events.
                     return refuse(Wrong { retryable: true, ..Wrong::reservation(message) });
                 }
-                Some(fate) => found.push(fate),
+                Some(status) => found.push(status),
             }
         }
         Ok(found)
@@ -191,23 +194,23 @@ impl<B: TransactionReader> Turn<'_, B> {
 
     /// The input of a phase.
     pub(super) fn phase_input(&mut self, key: RunKey, part: Part) -> Result<Value, B::Error> {
-        let run = self.run(key)?;
-        let (workflow, Some(handler)) = (run.workflow, run.handler.clone()) else {
-            return Ok(Value::Null);
-        };
-        let (_, definition) = self.whole_definition(key)?;
-        let phase = phase_of(&definition, &handler, part).unwrap_or_default();
+        let handler = handler_name(self.run(key)?)?.to_owned();
+        let (workflow, definition) = self.whole_definition(key)?;
+        let phase = phase_of(&definition, &handler, part)?;
         let mut input = Map::new();
         input.insert("workflow".to_owned(), json!(definition.name));
         input.insert("handler".to_owned(), json!(handler));
-        let named = if part.item == Item::Reconciling { "reconcile" } else { phase.as_str() };
+        let named = if part.item == Item::Reconciling { "reconcile" } else { phase.name() };
         input.insert("phase".to_owned(), json!(named));
-        if phase == PRODUCE || phase == PREPARE {
-            let id = self.handler_named(workflow, &handler)?;
-            let state = id.and_then(|id| self.handler(id)).map(|known| known.state.clone());
+        if matches!(phase, Phase::Produce | Phase::Prepare) {
+            // A run of an earlier revision may belong to a handler that is gone.
+            let state = match self.handler_named(workflow, &handler)? {
+                Some(id) => Some(&self.handler(id)?.state),
+                None => None,
+            };
             input.insert("state".to_owned(), json!(state));
         }
-        if phase == PREPARE {
+        if phase == Phase::Prepare {
             let asks = |consumer: &language::definition::Consumer| {
                 !matches!(consumer.prepare, Action::Script(_))
             };
@@ -217,15 +220,15 @@ impl<B: TransactionReader> Turn<'_, B> {
             }
             return Ok(Value::Object(input));
         }
-        if phase != PRODUCE {
-            let prepared = self.phase_output(key, &definition, &handler, PREPARE)?;
+        if phase != Phase::Produce {
+            let prepared = self.phase_output(key, &definition, &handler, Phase::Prepare)?;
             input.insert("prepared".to_owned(), told_prepared(prepared));
         }
         if part.item == Item::Reconciling {
-            let asked = self.phase_output(key, &definition, &handler, MUTATE)?;
+            let asked = self.phase_output(key, &definition, &handler, Phase::Mutate)?;
             let mutation = asked.and_then(|asked| asked.get("mutation").cloned());
             input.insert("mutation".to_owned(), mutation.unwrap_or_default());
-        } else if phase == NEXT {
+        } else if phase == Phase::Next {
             input.insert("result".to_owned(), self.mutation_result(key, &definition, &handler)?);
         }
         Ok(Value::Object(input))
@@ -237,9 +240,8 @@ impl<B: TransactionReader> Turn<'_, B> {
         key: RunKey,
     ) -> Result<Option<Box<RawValue>>, B::Error> {
         let (_, definition) = self.whole_definition(key)?;
-        let handler = self.loaded.runs.get(key).and_then(|run| run.handler.clone());
-        let Some(handler) = handler else { return Ok(None) };
-        let asked = self.phase_output(key, &definition, &handler, MUTATE)?;
+        let handler = handler_name(self.run(key)?)?.to_owned();
+        let asked = self.phase_output(key, &definition, &handler, Phase::Mutate)?;
         Ok(asked.and_then(|asked| asked.get("mutation").map(raw)))
     }
 
@@ -258,22 +260,23 @@ impl<B: TransactionReader> Turn<'_, B> {
                 given.push(json!({
                     "topic": name, "message_id": message.message_id, "title": message.title,
                     "payload": message.payload, "causes": message.causes,
-                    "attempt": event.fate.attempt, "created_at": event.created_at.to_string(),
+                    "attempt": event.status.attempt, "created_at": event.created_at.to_string(),
                 }));
             }
         }
         Ok(given)
     }
 
+    /// The output of a phase: `None` if the handler does not have it, or it has not run.
     fn phase_output(
         &mut self,
         key: RunKey,
         definition: &Definition,
         handler: &str,
-        phase: &str,
+        phase: Phase,
     ) -> Result<Option<Value>, B::Error> {
         let process = definition.handler(handler);
-        let Some(step) = process.and_then(|process| process.graph().index(phase)) else {
+        let Some(step) = process.and_then(|process| process.graph().index(phase.name())) else {
             return Ok(None);
         };
         let record = self.step_record(key, step)?;
@@ -289,7 +292,9 @@ impl<B: TransactionReader> Turn<'_, B> {
         handler: &str,
     ) -> Result<Value, B::Error> {
         let process = definition.handler(handler);
-        let Some(step) = process.and_then(|process| process.graph().index(MUTATION)) else {
+        // A consumer without a mutation phase has only `prepare` and `next`.
+        let Some(step) = process.and_then(|process| process.graph().index(Phase::Mutation.name()))
+        else {
             return Ok(json!({"status": "none"}));
         };
         let record = self.step_record(key, step)?;
@@ -307,35 +312,35 @@ impl<B: TransactionReader> Turn<'_, B> {
     pub(super) fn handler_run_ended(
         &mut self,
         key: RunKey,
-        retryable: bool,
+        retryability: Retryability,
     ) -> Result<(), B::Error> {
         let outcome = self.loaded.outcomes.remove(&key).unwrap_or_default();
         let run = self.run(key)?.clone();
-        let (Some(name), Some(ending)) = (run.handler.clone(), run.ending()) else {
-            return Ok(());
-        };
-        if let Some(workflow) = self.load_workflow(run.workflow)?
-            && workflow.handling == Some(key)
-        {
+        let ending = self.ending_of(&run)?;
+        if self.workflow(run.workflow)?.handling == Some(key) {
             self.workflow_mut(run.workflow)?.handling = None;
         }
         let (workflow, definition) = self.whole_definition(key)?;
-        let id = self.handler_named(workflow, &name)?;
-        if let Some(handler) = id.and_then(|id| self.handler_mut(id)) {
-            handler.run = handler.run.filter(|run| *run != key);
-            handler.last_outcome = Some(ending);
-            if ending == Ending::Succeeded {
-                handler.failures = 0;
-                handler.state = outcome.state.unwrap_or_else(|| handler.state.clone());
+        let id = self.handler_named(workflow, handler_name(&run)?)?;
+        let kind = match id {
+            Some(id) => {
+                let handler = self.handler_mut(id)?;
+                handler.run = handler.run.filter(|run| *run != key);
+                handler.last_outcome = Some(ending);
+                if ending == Ending::Succeeded {
+                    handler.failures = 0;
+                    handler.state = outcome.state.unwrap_or_else(|| handler.state.clone());
+                }
+                Some(handler.kind)
             }
-        }
-        let kind = id.and_then(|id| self.handler(id)).map(|handler| handler.kind);
-        match kind {
-            Some(HandlerKind::Producer) if ending != Ending::Succeeded => {
-                self.producer_failed(&run, ending, retryable)?;
+            None => None,
+        };
+        match (kind, id) {
+            (Some(HandlerKind::Producer), Some(id)) if ending != Ending::Succeeded => {
+                self.producer_failed(&run, id, ending, retryability)?;
             }
-            Some(HandlerKind::Producer) => {}
-            _ => self.consumer_ended(&run, &definition, ending, retryable)?,
+            (Some(HandlerKind::Producer), _) => {}
+            _ => self.consumer_ended(&run, id, &definition, ending, retryability)?,
         }
         if ending == Ending::Succeeded {
             for (topic, messages) in outcome.publish {
@@ -352,44 +357,44 @@ impl<B: TransactionReader> Turn<'_, B> {
     fn producer_failed(
         &mut self,
         run: &Run,
+        id: HandlerId,
         ending: Ending,
-        retryable: bool,
+        retryability: Retryability,
     ) -> Result<(), B::Error> {
-        let name = run.handler.clone().unwrap_or_default();
-        let Some(id) = self.handler_named(run.workflow, &name)? else { return Ok(()) };
         if ending == Ending::Cancelled {
             return Ok(());
         }
         let now = self.context.moment.now;
-        let again = self.handler_mut(id).and_then(|handler| handler.backoff(now));
-        if !retryable || again.is_none() {
+        let again = self.handler_mut(id)?.backoff(now);
+        if !retryability.can_help() || again.is_none() {
             self.pause_for(run, "failed")?;
             return self.handler_failed(run);
         }
-        if !matches!(run.id, crate::ids::RunId::Occurrence { .. })
-            && let Some(handler) = self.handler_mut(id)
-        {
-            handler.retry_at = again;
+        if !matches!(run.id, crate::ids::RunId::Occurrence { .. }) {
+            self.handler_mut(id)?.retry_at = again;
         }
         Ok(())
     }
 
+    /// Handles the end of a consumer's run. The consumer itself may be gone.
     fn consumer_ended(
         &mut self,
         run: &Run,
+        id: Option<HandlerId>,
         definition: &Arc<Definition>,
         ending: Ending,
-        retryable: bool,
+        retryability: Retryability,
     ) -> Result<(), B::Error> {
-        let name = run.handler.clone().unwrap_or_default();
         let reserved = self.reserved_by(run.key)?;
-        let id = self.handler_named(run.workflow, &name)?;
         if ending == Ending::Succeeded {
-            for fate in &reserved {
-                self.move_event(fate, EventState::Consumed, Some(run.key), None)?;
+            for status in &reserved {
+                self.move_event(status, EventState::Consumed, Some(run.key), None)?;
             }
             self.workflow_succeeded(run)?;
-            return self.consumer_succeeded(run, definition, reserved.is_empty());
+            return match id {
+                Some(id) => self.consumer_succeeded(run, id, definition, reserved.is_empty()),
+                None => Ok(()),
+            };
         }
         // A mutation that a person has skipped may still have happened.
         let mutation = self.mutation_status(run.key)?;
@@ -399,33 +404,24 @@ impl<B: TransactionReader> Turn<'_, B> {
             (true, Some(id)) if ending == Ending::Cancelled => {
                 return self.cancelled_after_mutation(run, &reserved, id);
             }
-            (true, Some(id)) => {
-                if let Some(handler) = self.handler_mut(id) {
-                    handler.resumes = Some(run.key);
-                }
-            }
-            (true, None) => self.leave_behind(run.key, &name)?,
+            (true, Some(id)) => self.handler_mut(id)?.resumes = Some(run.key),
+            (true, None) => self.leave_behind(run.key, handler_name(run)?)?,
             (false, _) => self.release(&reserved)?,
         }
         let Some(id) = id else { return Ok(()) };
         let now = self.context.moment.now;
-        let is_told = run.error.as_ref().is_some_and(|error| error.code == "did_not_happen");
-        if is_told {
-            // A person has confirmed that the mutation did not happen, so the consumer repeats it
-            // at once.
+        if retryability == Retryability::NoEffect {
+            // A person or the reconciliation has found that the mutation did not happen, so the
+            // consumer repeats it at once.
             return self.call_handler(id, Cause::Retry);
         }
-        let again = match self.handler_mut(id) {
-            Some(handler) => handler.backoff(now).filter(|_| retryable),
-            None => None,
-        };
+        let again = self.handler_mut(id)?.backoff(now).filter(|_| retryability.can_help());
         self.call_handler(id, Cause::Retry)?;
         match again.filter(|_| ending != Ending::Cancelled) {
             Some(at) => {
                 // A consumer that a person called meanwhile runs at once.
-                if let Some(handler) = self.handler_mut(id)
-                    && handler.cause != Some(Cause::ByHand)
-                {
+                let handler = self.handler_mut(id)?;
+                if handler.cause != Some(Cause::ByHand) {
                     handler.retry_at = Some(at);
                 }
                 Ok(())
@@ -443,30 +439,24 @@ impl<B: TransactionReader> Turn<'_, B> {
     fn consumer_succeeded(
         &mut self,
         run: &Run,
+        id: HandlerId,
         definition: &Arc<Definition>,
         is_empty: bool,
     ) -> Result<(), B::Error> {
-        let (workflow, name) = (run.workflow, run.handler.clone().unwrap_or_default());
-        let Some(id) = self.handler_named(workflow, &name)? else { return Ok(()) };
-        let prepared = self.phase_output(run.key, definition, &name, PREPARE)?;
+        let (workflow, name) = (run.workflow, handler_name(run)?);
+        let prepared = self.phase_output(run.key, definition, name, Phase::Prepare)?;
         let wake = prepared.as_ref().and_then(|prepared| prepared.get("wake_at"));
         let wake: Option<Timestamp> = wake.and_then(|at| wake_at(at).ok().flatten());
         let live = self.live_definition(workflow)?;
         let has_pending = match live {
-            Some(live) => self.has_pending(workflow, &live, &name)?,
+            Some(live) => self.has_pending(workflow, &live, name)?,
             None => false,
         };
         let now = self.context.moment.now;
-        if let Some(handler) = self.handler_mut(id) {
-            match is_empty {
-                true => handler.sleep(now, wake, has_pending),
-                false => {
-                    handler.sleep(now, wake, false);
-                    if has_pending {
-                        handler.call(Cause::More);
-                    }
-                }
-            }
+        let handler = self.handler_mut(id)?;
+        handler.sleep(now, wake, is_empty && has_pending);
+        if !is_empty && has_pending {
+            handler.call(Cause::More);
         }
         Ok(())
     }
@@ -484,14 +474,13 @@ impl<B: TransactionReader> Turn<'_, B> {
     /// Makes the reserved events of a run pending again. Events that have failed too often are
     /// skipped.
     pub(super) fn release(&mut self, reserved: &[EventStatus]) -> Result<(), B::Error> {
-        for fate in reserved {
-            let limit = self.load_topic(fate.topic)?.map_or(u32::MAX, |topic| topic.max_attempts);
-            match fate.attempt + 1 >= limit {
-                true => {
-                    let reason = Some("poison".to_owned());
-                    self.move_event(fate, EventState::Skipped, None, reason)?;
-                }
-                false => self.move_event(fate, EventState::Pending, None, None)?,
+        for status in reserved {
+            let limit = self.load_topic(status.topic)?.map_or(u32::MAX, |topic| topic.max_attempts);
+            if status.attempt + 1 >= limit {
+                let reason = Some("poison".to_owned());
+                self.move_event(status, EventState::Skipped, None, reason)?;
+            } else {
+                self.move_event(status, EventState::Pending, None, None)?;
             }
         }
         Ok(())
@@ -499,7 +488,7 @@ impl<B: TransactionReader> Turn<'_, B> {
 
     /// Pauses the workflow until a person resumes it.
     pub(super) fn pause_for(&mut self, run: &Run, how: &str) -> Result<(), B::Error> {
-        let name = run.handler.as_deref().unwrap_or_default();
+        let name = handler_name(run)?;
         let why = run.error.as_ref().map(|error| format!(": {}", error.message));
         let reason = format!("{name} {how} (run {}){}", run.id, why.unwrap_or_default());
         let by = (run.status == RunStatus::Suspended).then_some(run.key);
@@ -513,24 +502,25 @@ impl<B: TransactionReader> Turn<'_, B> {
         by: Option<RunKey>,
     ) -> Result<(), B::Error> {
         let now = self.context.moment.now;
-        if self.load_workflow(workflow)?.is_some() {
-            let known = self.workflow_mut(workflow)?;
-            known.paused = true;
-            known.paused_reason = Some(reason.clone());
-            known.paused_by = by;
-            known.updated_at = now;
-            let name = known.name.clone();
-            self.output.notices.push(super::Notice::HandlersPaused { workflow, name, reason });
-        }
+        self.workflow(workflow)?;
+        let known = self.workflow_mut(workflow)?;
+        known.paused = true;
+        known.paused_reason = Some(reason.clone());
+        known.paused_by = by;
+        known.updated_at = now;
+        let name = known.name.clone();
+        self.output.notices.push(super::Notice::HandlersPaused { workflow, name, reason });
         self.output.notices.push(super::Notice::Workflow { id: workflow });
         Ok(())
     }
 }
 
-/// The name of the phase that a part of a handler's run performs.
-fn phase_of(definition: &Definition, handler: &str, part: Part) -> Option<String> {
-    let process = definition.handler(handler)?;
-    process.steps.get(part.step as usize).map(|step| step.id.clone())
+/// The phase that a part of a handler's run performs.
+fn phase_of(definition: &Definition, handler: &str, part: Part) -> Result<Phase, Damaged> {
+    let process = definition.handler(handler);
+    let step = process.and_then(|process| process.steps.get(part.step as usize));
+    let missing = || Damaged(format!("handler {handler} has no phase {}", part.step));
+    step.and_then(|step| Phase::of_step(&step.id)).ok_or_else(missing)
 }
 
 fn may_publish(definition: &Definition, handler: &str, topic: &str) -> bool {

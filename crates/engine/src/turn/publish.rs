@@ -6,15 +6,15 @@ use std::sync::Arc;
 use calendar::Mistake;
 use jiff::Timestamp;
 use language::Rules;
-use language::definition::handlers::producer_of_trigger;
-use language::definition::{Definition, Trigger, TriggerKind};
+use language::definition::{DeclaredBy, Definition};
 use language::policy::overlap::IfBusy;
 use language::schedule::{Declared, read_written};
 
 use super::children::Purpose;
 use super::command::{Answer, Asked, NewRun, NewSchedule, Refused, Starter, unknown_workflow};
 use super::{
-    Change, IncidentWrite, Notice, Revision, TransactionReader, Turn, Workflow, WorkflowStatus,
+    Change, Damaged, IncidentWrite, Notice, Revision, TransactionReader, Turn, Workflow,
+    WorkflowStatus,
 };
 use crate::ids::WorkflowId;
 use crate::incidents::{How, IncidentEnd};
@@ -86,9 +86,17 @@ impl<B: TransactionReader> Turn<'_, B> {
         Ok(Answer::Workflow { id, revision, is_new })
     }
 
-    pub(super) fn publish_newest(&mut self, id: WorkflowId) -> Asked<B::Error> {
+    /// Publishes the revision that `which` chooses.
+    pub(super) fn publish_workflow(
+        &mut self,
+        id: WorkflowId,
+        which: impl FnOnce(&Workflow) -> Option<u32>,
+    ) -> Asked<B::Error> {
         let Some(known) = self.load_workflow(id)? else { return refuse(unknown_workflow(id)) };
-        let revision = known.newest;
+        let Some(revision) = which(known) else {
+            let message = "Cannot publish workflow that has no such revision.".to_owned();
+            return refuse(Refused::WrongStatus(message));
+        };
         self.publish(id, revision)?;
         self.output.notices.push(Notice::Workflow { id });
         Ok(Answer::Workflow { id, revision, is_new: false })
@@ -157,25 +165,22 @@ impl<B: TransactionReader> Turn<'_, B> {
     fn move_schedules(
         &mut self,
         id: WorkflowId,
-        declared: Vec<(Trigger, Box<Declared>)>,
+        declared: Vec<DeclaredSchedule>,
         before: Option<&Definition>,
     ) -> Result<(), B::Error> {
         let known = self.reader.triggered_schedules(id)?;
-        let mut known: HashMap<String, Box<Schedule>> = known
+        let mut known: HashMap<DeclaredBy, Box<Schedule>> = known
             .into_iter()
-            .filter_map(|schedule| Some((schedule.trigger.clone()?, schedule)))
+            .filter_map(|schedule| Some((schedule.declared_by.clone()?, schedule)))
             .collect();
-        for (trigger, declared) in declared {
-            match known.remove(&trigger.id) {
-                None => self.new_trigger(id, trigger, declared)?,
-                Some(schedule) => self.known_trigger(schedule, &trigger, declared, before)?,
+        for declared in declared {
+            match known.remove(&declared.by) {
+                None => self.new_trigger(id, declared)?,
+                Some(schedule) => self.known_trigger(schedule, declared, before)?,
             }
         }
         for schedule in known.into_values() {
-            if self.load_schedule(schedule.id)?
-                && self.loaded.schedules.change(schedule.id, Change::Deleted).is_some()
-            {
-            }
+            self.delete_schedule(schedule.id)?;
         }
         Ok(())
     }
@@ -183,17 +188,16 @@ impl<B: TransactionReader> Turn<'_, B> {
     fn new_trigger(
         &mut self,
         workflow: WorkflowId,
-        trigger: Trigger,
-        declared: Box<Declared>,
+        declared: DeclaredSchedule,
     ) -> Result<(), B::Error> {
-        // The declaration was just checked with the same rules.
-        let Ok(plan) = declared.plan(self.context.rules, self.context.moment.now, "") else {
-            return Ok(());
-        };
-        let produces = producer_of_trigger(&trigger.id).is_some();
-        let new = NewSchedule { workflow, trigger: Some(trigger.id), declared };
+        let DeclaredSchedule { by, enabled, declared } = declared;
+        let plan = declared.plan(self.context.rules, self.context.moment.now, "");
+        let unplanned = |_| Damaged(format!("schedule {by} was checked, and has no plan"));
+        let plan = plan.map_err(unplanned)?;
+        let produces = by.producer().is_some();
+        let new = NewSchedule { workflow, declared_by: Some(by), declared };
         let id = self.create_schedule(new, plan);
-        if !trigger.enabled {
+        if !enabled {
             let schedule = self.schedule_mut(id, Change::Declaration)?;
             schedule.status = Status::Paused;
             schedule.progress.next = None;
@@ -215,30 +219,28 @@ impl<B: TransactionReader> Turn<'_, B> {
     fn known_trigger(
         &mut self,
         schedule: Box<Schedule>,
-        trigger: &Trigger,
-        declared: Box<Declared>,
+        declared: DeclaredSchedule,
         before: Option<&Definition>,
     ) -> Result<(), B::Error> {
         let id = schedule.id;
+        let DeclaredSchedule { by, enabled, declared } = declared;
         if declared != schedule.declared {
             unless_refused(self.decide_schedule(id, Input::Edit(declared), None))?;
         }
         // A trigger that a person paused stays paused unless the new definition changes `enabled`.
-        let producer = producer_of_trigger(&trigger.id);
-        if producer.is_some_and(|name| before.is_some_and(|b| b.producer(name).is_some())) {
-            return Ok(());
-        }
+        let was_enabled = before.and_then(|before| match &by {
+            DeclaredBy::Trigger(id) => {
+                before.triggers.iter().find(|known| known.id == *id).map(|known| known.enabled)
+            }
+            DeclaredBy::Producer(name) => before.producer(name).map(|_| true),
+        });
         // If the earlier definition cannot be read, the engine cannot tell what a person paused, so
         // the schedule keeps its status.
-        if before.is_none() && trigger.enabled {
+        if before.is_none() && enabled {
             return Ok(());
         }
-        let old = before.and_then(|b| b.triggers.iter().find(|known| known.id == trigger.id));
-        if old.is_none_or(|old| old.enabled != trigger.enabled) {
-            let input = match trigger.enabled {
-                true => Input::Resume { catch_up: false },
-                false => Input::Pause,
-            };
+        if was_enabled != Some(enabled) {
+            let input = if enabled { Input::Resume { catch_up: false } } else { Input::Pause };
             // The schedule refuses if it already has that status, which is fine.
             unless_refused(self.decide_schedule(id, input, None))?;
         }
@@ -250,7 +252,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         let Some(workflow) = self.load_workflow(id)? else { return refuse(unknown_workflow(id)) };
         let (revision, status) = (workflow.newest, workflow.status);
         if status == WorkflowStatus::Archived {
-            let message = format!("Workflow {} is archived already.", workflow.name);
+            let message = "Cannot archive workflow that is archived.".to_owned();
             return refuse(Refused::WrongStatus(message));
         }
         let workflow = self.workflow_mut(id)?;
@@ -264,9 +266,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             self.remove_handlers(id)?;
         }
         for schedule in self.reader.schedules_of(id)? {
-            if self.load_schedule(schedule)?
-                && self.loaded.schedules.change(schedule, Change::Deleted).is_some()
-            {}
+            self.delete_schedule(schedule)?;
         }
         if let Some(key) = incident {
             let end = IncidentEnd::of_itself(How::Removed, now);
@@ -315,8 +315,14 @@ impl<B: TransactionReader> Turn<'_, B> {
     }
 }
 
-/// A trigger or producer with the schedule that it declares.
-pub type DeclaredSchedule = (Trigger, Box<Declared>);
+/// A schedule that a trigger or producer declares.
+#[derive(Clone, Debug)]
+pub struct DeclaredSchedule {
+    pub by: DeclaredBy,
+    /// Whether it is active when it is new. A producer always is.
+    pub enabled: bool,
+    pub declared: Box<Declared>,
+}
 
 /// The schedules that a definition declares: those of its triggers, then those of its producers.
 /// Mistakes carry the index in this order.
@@ -326,28 +332,29 @@ pub fn declared_schedules(
     now: Timestamp,
 ) -> Result<Vec<DeclaredSchedule>, Vec<(usize, Vec<Mistake>)>> {
     let triggers = definition.triggers.iter().enumerate().filter_map(|(index, trigger)| {
-        Some((index, trigger.clone(), definition.declaration(trigger)?))
+        let by = DeclaredBy::Trigger(trigger.id.clone());
+        let description = trigger.description.as_ref();
+        Some((index, by, trigger.enabled, description, definition.declaration(trigger)?))
     });
     let producers = (definition.triggers.len()..).zip(&definition.producers);
     let producers = producers.map(|(index, producer)| {
-        let fields = definition.producer_declaration(producer);
-        let kind = TriggerKind::Schedule { declaration: fields.clone() };
-        let trigger = Trigger { id: producer.trigger(), kind, enabled: true, description: None };
-        (index, trigger, fields)
+        (index, producer.declares(), true, None, definition.producer_declaration(producer))
     });
     let (mut declared, mut invalid) = (Vec::new(), Vec::new());
-    for (index, trigger, fields) in triggers.chain(producers) {
-        match declared_schedule(definition, &trigger, &fields, rules, now) {
-            Ok(schedule) => declared.push((trigger, schedule)),
+    for (index, by, enabled, description, fields) in triggers.chain(producers) {
+        let default_name = format!("{}/{by}", definition.name);
+        match check_schedule(definition, default_name, description, &fields, rules, now) {
+            Ok(schedule) => declared.push(DeclaredSchedule { by, enabled, declared: schedule }),
             Err(mistakes) => invalid.push((index, mistakes)),
         }
     }
     if invalid.is_empty() { Ok(declared) } else { Err(invalid) }
 }
 
-fn declared_schedule(
+fn check_schedule(
     definition: &Definition,
-    trigger: &Trigger,
+    default_name: String,
+    description: Option<&String>,
     fields: &serde_json::Map<String, serde_json::Value>,
     rules: &Rules,
     now: Timestamp,
@@ -355,10 +362,10 @@ fn declared_schedule(
     let text = serde_json::to_string(fields).unwrap_or_default();
     let mut declared = read_written(&text)?.declared;
     if declared.name.is_empty() {
-        declared.name = format!("{}/{}", definition.name, trigger.id);
+        declared.name = default_name;
     }
     if declared.description.is_none() {
-        declared.description.clone_from(&trigger.description);
+        declared.description = description.cloned();
     }
     declared.fill_for_definition(definition.timeout);
     declared.check(rules, now)?;

@@ -3,15 +3,15 @@
 use std::borrow::Cow;
 
 use jiff::SignedDuration;
-use language::definition::handlers::producer_of_trigger;
 use serde_json::value::RawValue;
 
+use super::capacity::PARTS;
 use super::command::{NewRun, Starter};
 use super::handlers::is_asked_for;
 use super::history::RunFacts;
 use super::traces::trace_attempts;
 use super::worklist::Work;
-use super::{Change, Effect, TransactionReader, Turn, Wakeup};
+use super::{Change, Damaged, Effect, TransactionReader, Turn, Wakeup, not_there};
 use crate::ids::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
 use crate::ledger::{Entry, Outcome};
 use crate::run::{
@@ -59,7 +59,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             }
             self.load_run(key)?;
             // Some attempts may have ended or been taken over earlier in this turn.
-            let active = self.run(key)?.position.active.iter();
+            let active = self.run(key)?.state.active.iter();
             let lost = active.filter(|active| active.owner() == Some(node)).count();
             if lost > 0 {
                 unless_refused(self.decide_run(key, Input::OwnerGone(node)))?;
@@ -76,14 +76,14 @@ impl<B: TransactionReader> Turn<'_, B> {
         for key in self.reader.owned_by(self.context.node, usize::MAX)? {
             self.load_run(key)?;
             let run = self.run(key)?;
-            let is_stopping = run.position.is_stopping();
+            let is_stopping = run.state.is_stopping();
             let own = |active: &&run::Activity| active.owner() == Some(self.context.node);
             let own: Vec<(run::Part, u32)> = run
-                .position
+                .state
                 .active
                 .iter()
                 .filter(own)
-                .filter_map(|active| Some((active.part(), active.doing.token()?)))
+                .filter_map(|active| Some((active.part(), active.status.token()?)))
                 .collect();
             for (part, token) in own {
                 let is_known = performed.contains(&(key, token))
@@ -110,9 +110,7 @@ impl<B: TransactionReader> Turn<'_, B> {
 
     /// Begins a pending run if there is a free slot for it, and returns whether it began.
     pub(super) fn try_begin(&mut self, key: RunKey) -> Result<bool, B::Error> {
-        let Some(workflow) = self.loaded.runs.get(key).map(|run| run.workflow) else {
-            return Ok(false);
-        };
+        let workflow = self.run(key)?.workflow;
         let free = self.capacity.free_slots > 0;
         let is_over = self.worklist.starts_left == 0;
         if !self.has_its_turn(key, workflow)? {
@@ -144,7 +142,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         if let Some(schedule) = self.loaded.runs.get(key).and_then(|run| run.schedule) {
             self.load_schedule(schedule)?;
         }
-        self.note_begun(key);
+        self.note_begun(key)?;
         Ok(true)
     }
 
@@ -162,16 +160,14 @@ impl<B: TransactionReader> Turn<'_, B> {
     /// none while it is paused unless a person asked for it. Runs of processes are not restricted.
     fn has_its_turn(&mut self, key: RunKey, workflow: WorkflowId) -> Result<bool, B::Error> {
         let run = self.run(key)?;
-        if run.handler.is_none() {
-            return Ok(true);
-        }
-        let name = run.handler.clone().unwrap_or_default();
+        let Some(name) = run.handler.clone() else { return Ok(true) };
         let is_asked_for = is_asked_for(run.triggered_by) || self.is_called_for(workflow, &name)?;
         let known = self.workflow(workflow)?;
         let (paused, handling) = (known.paused, known.handling);
         if paused && !is_asked_for {
             return Ok(false);
         }
+        // The workflow is free, or occupied by this very run.
         let Some(other) = handling.filter(|other| *other != key) else { return Ok(true) };
         // A pending run cannot begin while the workflow is paused, so a run that a person asked for
         // goes first.
@@ -179,31 +175,40 @@ impl<B: TransactionReader> Turn<'_, B> {
     }
 
     /// Updates the ledger when an occurrence that waited for a slot has started.
-    fn note_begun(&mut self, key: RunKey) {
-        let Some(loaded) = self.loaded.runs.loaded(key) else { return };
-        let RunId::Occurrence { schedule, n, .. } = loaded.now.id else { return };
+    fn note_begun(&mut self, key: RunKey) -> Result<(), B::Error> {
+        let loaded = self.run_entity(key)?;
+        // Only occurrences have rows in the ledger.
+        let RunId::Occurrence { schedule, n, .. } = loaded.now.id else { return Ok(()) };
         let waited = |entry: &mut Entry| entry.run == Some(key) && entry.outcome == Outcome::Queued;
         if loaded.is_new && !self.ledger_entry(schedule, n).is_some_and(waited) {
-            return;
+            return Ok(());
         }
         let outcome = if self.is_moved(key) { Outcome::Moved } else { Outcome::Started };
-        let Some(run) = self.loaded.runs.change(key, Change::Progress) else { return };
-        let reason = run.position.start_reason.take().unwrap_or_else(|| "due".to_owned());
-        let waited = self.context.moment.now.duration_since(run.created_at);
-        let reason = match waited >= NOTABLE_WAIT {
-            true => format!("{reason}; it had to wait for a free place"),
-            false => reason,
+        let now = self.context.moment.now;
+        let run = self.run_mut(key)?;
+        let reason = run.state.start_reason.take().unwrap_or_else(|| "due".to_owned());
+        let waited = now.duration_since(run.created_at);
+        let reason = if waited >= NOTABLE_WAIT {
+            format!("{reason}; it had to wait for a free place")
+        } else {
+            reason
         };
-        self.record_run(key, outcome, reason.into());
+        self.record_run(key, outcome, reason.into())
     }
 
     /// Writes the ledger row of a run that has a slot, or that will never have one.
-    pub(super) fn record_run(&mut self, key: RunKey, outcome: Outcome, reason: Cow<'static, str>) {
-        let Some(run) = self.loaded.runs.get(key) else { return };
+    pub(super) fn record_run(
+        &mut self,
+        key: RunKey,
+        outcome: Outcome,
+        reason: Cow<'static, str>,
+    ) -> Result<(), B::Error> {
+        let run = self.run(key)?;
+        // A retry continues the row of its occurrence, and other runs have none.
         let (RunId::Occurrence { schedule, n, retry: 0 }, Some(nominal), Some(effective)) =
             (&run.id, run.nominal, run.effective)
         else {
-            return;
+            return Ok(());
         };
         self.record(Entry {
             schedule: *schedule,
@@ -217,6 +222,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             reason,
             run: Some(key),
         });
+        Ok(())
     }
 
     /// Whether the run's occurrence happens at another time than its rule says. The spread does not
@@ -252,8 +258,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             Some(payload) => Some(payload),
             None => payload_of(schedule, start, overrides),
         };
-        let producer = schedule.trigger.as_deref().and_then(producer_of_trigger);
-        let producer = producer.map(str::to_owned);
+        let producer = schedule.producer().map(str::to_owned);
         let mut run = Run {
             key: start.run,
             id: run_id(id, start, by_hand),
@@ -282,16 +287,17 @@ impl<B: TransactionReader> Turn<'_, B> {
             parent: None,
             trace: by_hand.and_then(|new| new.trace),
             overdue: false,
-            lacks_place: false,
-            position: RunState {
+            waits_for_slot: false,
+            state: RunState {
                 tries_once: schedule.declared.max_retries() > 0,
                 ..RunState::default()
             },
         };
         let unlimited = schedule.declared.timeout_seconds.is_none();
-        let Some(live) = self.load_workflow(workflow_id)?.and_then(|workflow| workflow.live) else {
-            return Ok(());
-        };
+        let live = self.workflow(workflow_id)?.live;
+        let live = live.ok_or_else(|| {
+            Damaged(format!("schedule {id} starts workflow {workflow_id}, which is not published"))
+        })?;
         run.version = live;
         let definition = self.definition(workflow_id, live)?;
         let own = producer.as_deref().and_then(|name| definition.handler(name).cloned());
@@ -322,25 +328,25 @@ impl<B: TransactionReader> Turn<'_, B> {
             }
         }
         if !self.try_begin(key)? {
-            self.note_waiting(key);
+            self.note_waiting(key)?;
         }
         Ok(())
     }
 
     /// Updates the ledger: the occurrence has its run, but no slot yet.
-    pub(super) fn note_waiting(&mut self, key: RunKey) {
-        if self.loaded.runs.get(key).is_none_or(|run| run.position.start_reason.is_some()) {
-            return;
+    pub(super) fn note_waiting(&mut self, key: RunKey) -> Result<(), B::Error> {
+        let run = self.run(key)?;
+        let RunId::Occurrence { schedule, n, retry: 0 } = run.id else { return Ok(()) };
+        if run.state.start_reason.is_some() {
+            return Ok(());
         }
-        let id = self.loaded.runs.get(key).map(|run| &run.id);
-        let Some(&RunId::Occurrence { schedule, n, retry: 0 }) = id else { return };
-        let Some(entry) = self.ledger_entry(schedule, n) else { return };
+        // A run that an earlier turn created has its row already.
+        let Some(entry) = self.ledger_entry(schedule, n) else { return Ok(()) };
         let reason = std::mem::take(&mut entry.reason);
         entry.outcome = Outcome::Queued;
         entry.reason = format!("{reason}; it waits for a free place").into();
-        if let Some(run) = self.loaded.runs.change(key, Change::Progress) {
-            run.position.start_reason = Some(reason.into_owned());
-        }
+        self.run_mut(key)?.state.start_reason = Some(reason.into_owned());
+        Ok(())
     }
 
     /// Creates a run that no schedule asked for. It begins when the driver finds a free slot.
@@ -353,7 +359,7 @@ impl<B: TransactionReader> Turn<'_, B> {
     ) -> Result<RunKey, B::Error> {
         let definition = self.process(workflow, live, origin.handler.as_deref())?;
         let timeout = definition.timeout;
-        let Origin { key, triggered_by, retry_of, schedule, input, parent, position, handler } =
+        let Origin { key, triggered_by, retry_of, schedule, input, parent, state, handler } =
             origin;
         let key = match key {
             Some(key) => key,
@@ -382,8 +388,8 @@ impl<B: TransactionReader> Turn<'_, B> {
             parent,
             trace: new.trace,
             overdue: false,
-            lacks_place: false,
-            position,
+            waits_for_slot: false,
+            state,
         };
         run::watch_new_run(&mut run, &definition, self.context.rules);
         self.loaded.runs.insert_new(Box::new(run));
@@ -418,12 +424,12 @@ impl<B: TransactionReader> Turn<'_, B> {
         };
         let is_paused = definition.has_pausable_deadline()
             && self.load_workflow(workflow)?.is_some_and(|workflow| workflow.paused);
-        let Some(entity) = self.loaded.runs.loaded_mut(key) else {
-            return Ok(Decided::default());
-        };
+        let entity = self.loaded.runs.loaded_mut(key);
+        let entity = entity.ok_or_else(|| not_there::<B::Error>(key))?;
         let (before, had_ended) = (entity.now.status, entity.now.status.has_ended());
         let (now, node) = (self.context.moment.now, self.context.node);
         let steps_changed = !matches!(input, Input::Heartbeat { .. });
+        let is_offer = matches!(input, Input::Arrived { .. });
         let said_by = match &input {
             Input::Resolve { by, .. } => Some(by.clone()),
             _ => None,
@@ -431,6 +437,8 @@ impl<B: TransactionReader> Turn<'_, B> {
         let mut history =
             RunFacts { reader: self.reader, run: key, records: &entity.notes.records };
         let (free, starts_left) = (&mut self.capacity.free_slots, &mut self.worklist.starts_left);
+        // Each decision looks at every active part, so a decision about many counts as several.
+        *starts_left = starts_left.saturating_sub(entity.now.state.active.len() / PARTS);
         let performer = NodeCapacity { node, free, starts_left, is_paused };
         let mut decision = run::decide(
             &mut entity.now,
@@ -441,6 +449,9 @@ impl<B: TransactionReader> Turn<'_, B> {
             performer,
             &mut history,
         )?;
+        if is_offer && !decision.took_event {
+            return Ok(Decided::default());
+        }
         if self.context.is_traced {
             trace_attempts(&mut self.output.spans, &entity.now, &definition, &decision);
         }
@@ -451,9 +462,9 @@ impl<B: TransactionReader> Turn<'_, B> {
             self.capacity.has_more |= self.worklist.starts_left == 0;
         }
         let has_ended = entity.now.status.has_ended() && !had_ended;
-        let retryable = decision.retryable;
+        let retryability = decision.retryability;
         let decided = Decided {
-            took: decision.took,
+            took_event: decision.took_event,
             claimed: decision.claimed,
             is_ending: decision.is_ending,
         };
@@ -462,7 +473,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             self.after_phase(key, before, mutation, said_by)?;
         }
         if has_ended {
-            self.run_has_ended(key, retryable)?;
+            self.run_has_ended(key, retryability)?;
         }
         Ok(decided)
     }
@@ -472,7 +483,7 @@ impl<B: TransactionReader> Turn<'_, B> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Decided {
     /// Whether the run has taken the event that was offered to it.
-    pub(super) took: bool,
+    pub(super) took_event: bool,
     /// The attempt that a worker has claimed.
     pub(super) claimed: Option<u32>,
     /// Whether the worker that sent a heartbeat has to stop its attempt, because the run is ending.
@@ -488,7 +499,7 @@ pub(super) struct Origin {
     /// The run's input, if it is more than the payload.
     pub(super) input: Option<Box<RawValue>>,
     pub(super) parent: Option<Parent>,
-    pub(super) position: RunState,
+    pub(super) state: RunState,
     /// The producer or consumer that the run belongs to.
     pub(super) handler: Option<String>,
 }
@@ -503,7 +514,7 @@ impl Origin {
             schedule: None,
             input: None,
             parent: None,
-            position: RunState::default(),
+            state: RunState::default(),
             handler: None,
         }
     }

@@ -50,9 +50,9 @@ impl<B: TransactionReader> Turn<'_, B> {
         if new.declared.timing.spread.is_some() {
             plan.timing = plan.timing.for_schedule(&id.to_string());
         }
-        let NewSchedule { workflow, trigger, declared } = new;
+        let NewSchedule { workflow, declared_by, declared } = new;
         let schedule =
-            Schedule::new(id, workflow, trigger, declared, &plan, self.context.moment.now);
+            Schedule::new(id, workflow, declared_by, declared, &plan, self.context.moment.now);
         self.loaded.schedules.insert_new(Box::new(schedule));
         id
     }
@@ -61,10 +61,8 @@ impl<B: TransactionReader> Turn<'_, B> {
         if !self.load_schedule(id)? {
             return refuse(Refused::unknown_schedule(id));
         }
-        let Some(schedule) = self.loaded.schedules.get(id) else {
-            return refuse(Refused::unknown_schedule(id));
-        };
-        if let Some(trigger) = &schedule.trigger {
+        let schedule = self.schedule(id)?;
+        if let Some(trigger) = &schedule.declared_by {
             let message = format!(
                 "Schedule {id} is declared by trigger {trigger} of its workflow. Change it there."
             );
@@ -98,29 +96,34 @@ impl<B: TransactionReader> Turn<'_, B> {
 
     /// The timeout that the live revision of a workflow declares.
     fn timeout_of(&mut self, workflow: WorkflowId) -> Result<Option<SignedDuration>, B::Error> {
-        let live = self.load_workflow(workflow)?.and_then(|workflow| workflow.live);
-        let Some(live) = live else { return Ok(None) };
-        Ok(self.definition(workflow, live)?.timeout)
+        Ok(match self.workflow(workflow)?.live {
+            Some(live) => self.definition(workflow, live)?.timeout,
+            None => None,
+        })
     }
 
     pub(super) fn delete_schedules(&mut self, ids: &[ScheduleId]) -> Asked<B::Error> {
         for id in ids {
             if self.load_schedule(*id)?
-                && let Some(refused) =
-                    self.loaded.schedules.get(*id).and_then(|schedule| declared_elsewhere(schedule))
+                && let Some(refused) = declared_elsewhere(self.schedule(*id)?)
             {
                 return refuse(refused);
             }
         }
         let mut deleted = 0;
         for id in ids {
-            if self.load_schedule(*id)?
-                && self.loaded.schedules.change(*id, Change::Deleted).is_some()
-            {
-                deleted += 1;
-            }
+            deleted += u64::from(self.delete_schedule(*id)?);
         }
         Ok(Answer::Count(deleted))
+    }
+
+    /// Deletes a schedule, and returns whether there was one to delete.
+    pub(super) fn delete_schedule(&mut self, id: ScheduleId) -> Result<bool, B::Error> {
+        let exists = self.load_schedule(id)?;
+        if exists {
+            self.schedule_mut(id, Change::Deleted)?;
+        }
+        Ok(exists)
     }
 
     pub(super) fn control_schedule(&mut self, id: ScheduleId, verb: Verb) -> Asked<B::Error> {
@@ -145,10 +148,10 @@ impl<B: TransactionReader> Turn<'_, B> {
 /// Refuses to delete a schedule that a definition declares, since the next publication would create
 /// it again.
 fn declared_elsewhere(schedule: &Schedule) -> Option<Refused> {
-    let trigger = schedule.trigger.as_deref()?;
+    let by = schedule.declared_by.as_ref()?;
     let (id, workflow) = (schedule.id, schedule.workflow);
     Some(Refused::Conflict(format!(
-        "Schedule {id} is declared by {trigger} in the definition of workflow {workflow}. Disable it with \
+        "Schedule {id} is declared by {by} in the definition of workflow {workflow}. Disable it with \
          POST /api/v1/schedules/{id}/disable, or take it out of the definition and publish that."
     )))
 }

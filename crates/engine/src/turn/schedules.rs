@@ -8,7 +8,7 @@ use language::schedule::LARGEST_QUEUE;
 use super::command::{NewRun, Refused};
 use super::incidents::Failed;
 use super::worklist::Work;
-use super::{Change, Notice, TransactionReader, Turn, Wakeup};
+use super::{Change, Damaged, Notice, TransactionReader, Turn, Wakeup};
 use crate::ids::{RunKey, ScheduleId};
 use crate::ledger::Entry;
 use crate::schedule::{self, DecideContext, Input, Refusal, Status, Turning, Verdict};
@@ -36,11 +36,10 @@ impl<B: TransactionReader> Turn<'_, B> {
         if matches!(input, Input::Due) && hold.is_none() && self.waits_for_its_turn(id)? {
             hold = Some("an earlier run of this producer waits for its workflow to be free");
         }
-        let Some(entity) = self.loaded.schedules.loaded_mut(id) else { return Ok(()) };
-        let overrides = match entity.now.progress.has_overrides {
-            true => self.reader.overrides(id)?,
-            false => Vec::new(),
-        };
+        let missing = || B::Error::from(Damaged(format!("schedule {id} is not there any more")));
+        let entity = self.loaded.schedules.loaded_mut(id).ok_or_else(missing)?;
+        let overrides =
+            if entity.now.progress.has_overrides { self.reader.overrides(id)? } else { Vec::new() };
         let declared = match &input {
             Input::Edit(declared) => declared,
             _ => &entity.now.declared,
@@ -123,6 +122,8 @@ impl<B: TransactionReader> Turn<'_, B> {
         to: Timestamp,
         limit: u32,
     ) -> Result<Vec<Timestamp>, B::Error> {
+        // The decision that follows refuses a schedule that does not exist, a rule that cannot be
+        // read and a range that is too large.
         if !self.load_schedule(id)? {
             return Ok(Vec::new());
         }
@@ -161,9 +162,7 @@ impl<B: TransactionReader> Turn<'_, B> {
 
     /// Why no occurrence of this schedule can start at present.
     fn hold(&mut self, id: ScheduleId) -> Result<Option<&'static str>, B::Error> {
-        let Some(workflow) = self.loaded.schedules.get(id).map(|schedule| schedule.workflow) else {
-            return Ok(None);
-        };
+        let workflow = self.schedule(id)?.workflow;
         Ok(match self.load_workflow(workflow)? {
             None => Some("the workflow is gone"),
             Some(workflow) if workflow.paused => Some("the workflow is paused"),
@@ -176,8 +175,7 @@ impl<B: TransactionReader> Turn<'_, B> {
     /// meanwhile.
     fn waits_for_its_turn(&mut self, id: ScheduleId) -> Result<bool, B::Error> {
         let schedule = self.schedule(id)?;
-        let trigger = schedule.trigger.as_deref();
-        if trigger.and_then(language::definition::handlers::producer_of_trigger).is_none() {
+        if schedule.producer().is_none() {
             return Ok(false);
         }
         let runs: Vec<RunKey> = schedule.progress.active.iter().filter_map(|a| a.run()).collect();

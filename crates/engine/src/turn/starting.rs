@@ -1,11 +1,10 @@
 //! Runs that a caller asks for: started by hand, retried, or started through the URL of a trigger.
 
-use language::definition::handlers::producer_of_trigger;
 use language::policy::overlap::IfBusy;
 
 use super::command::{Answer, Asked, NewRun, Refused, unknown_run, unknown_workflow};
 use super::runs::Origin;
-use super::{TransactionReader, Turn, WorkflowStatus};
+use super::{TransactionReader, Turn, Wakeup, WorkflowStatus, not_there};
 use crate::ids::{RunId, RunKey, ScheduleId, WorkflowId};
 use crate::run::{self, Item, RunState, StepRecord, TriggeredBy};
 use crate::schedule::Input;
@@ -20,16 +19,13 @@ impl<B: TransactionReader> Turn<'_, B> {
             return refuse(Refused::unknown_schedule(id));
         }
         self.check_payload_for_schedule(id, new.payload.as_deref())?;
-        let schedule = self.loaded.schedules.get(id);
-        let workflow = schedule.map(|schedule| schedule.workflow);
-        let trigger = schedule.and_then(|schedule| schedule.trigger.as_deref());
-        let is_producer = trigger.and_then(producer_of_trigger).is_some();
-        if let Some(workflow) = workflow.filter(|_| new.if_busy == IfBusy::Refuse) {
-            if is_producer && let Some(run) = self.handler_in_the_way(workflow)? {
-                return refuse(self.busy_handler(workflow, run)?);
-            }
+        let schedule = self.schedule(id)?;
+        let (workflow, is_producer) = (schedule.workflow, schedule.producer().is_some());
+        if new.if_busy == IfBusy::Refuse {
             if !is_producer {
                 self.check_limit(workflow)?;
+            } else if let Some(run) = self.handler_in_the_way(workflow)? {
+                return refuse(self.busy_handler(workflow, run)?);
             }
         }
         self.decide_schedule(id, Input::Start(new.if_busy), Some(new))?;
@@ -40,6 +36,7 @@ impl<B: TransactionReader> Turn<'_, B> {
     /// of runs. Pending runs count, since they begin first.
     fn check_limit(&mut self, id: WorkflowId) -> Result<(), Stop<Refused, B::Error>> {
         let Some(workflow) = self.load_workflow(id)? else { return refuse(unknown_workflow(id)) };
+        // Without a limit, nothing is in the way.
         let Some(limit) = workflow.concurrency else { return Ok(()) };
         let active = workflow.active;
         let what = format!("Workflow {} runs at most {limit} at a time", workflow.name);
@@ -121,10 +118,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             let refusal = run::Refusal::WrongStatus { verb: "retry", status: run.status };
             return refuse(Refused::Run(refusal));
         }
-        let records = match from_start {
-            true => Vec::new(),
-            false => self.reader.step_records(key)?,
-        };
+        let records = if from_start { Vec::new() } else { self.reader.step_records(key)? };
         let undone = records.iter().filter(|record| record.item == Item::Undoing);
         let undone: Vec<u32> = undone.map(|record| record.step).collect();
         if let Some(unfinished) = self.unfinished(id)? {
@@ -139,16 +133,17 @@ impl<B: TransactionReader> Turn<'_, B> {
             retry_of: Some(id.clone()),
             schedule: run.schedule,
             input: Some(run.input),
-            position: match from_start {
-                true => RunState::default(),
-                false => run.position.where_it_failed(&undone),
+            state: if from_start {
+                RunState::default()
+            } else {
+                run.state.where_it_failed(&undone)
             },
             ..Origin::of(TriggeredBy::Retry)
         };
         // The caller who retries may have another trace than the first caller.
         let new = NewRun { trace: new.trace.or(run.trace), ..new.clone() };
         let new_key = self.create_run(&new, run.workflow, run.version, origin)?;
-        self.take_over_records(new_key, records);
+        self.take_over_records(new_key, records)?;
         Ok(Answer::Run(RunId::Other(new.id).to_string()))
     }
 
@@ -158,34 +153,36 @@ impl<B: TransactionReader> Turn<'_, B> {
         earlier: RunKey,
         new: &NewRun,
     ) -> Result<Option<RunKey>, B::Error> {
-        if !self.load_run(earlier)? {
+        // A run that is set aside is continued when it can be read again.
+        if !self.load_run(earlier)? && self.passes_over(Wakeup::Run(earlier)) {
             return Ok(None);
         }
         let run = self.run(earlier)?.clone();
         let records = self.all_step_records(earlier)?;
-        let (version, position, records) = self.carried_over(&run, records)?;
+        let (version, state, records) = self.carried_over(&run, records)?;
         let origin = Origin {
             retry_of: Some(run.id),
             input: Some(run.input),
-            position,
+            state,
             handler: run.handler,
             ..Origin::of(TriggeredBy::Retry)
         };
         let new = NewRun { trace: new.trace.or(run.trace), ..new.clone() };
         let key = self.create_run(&new, run.workflow, version, origin)?;
-        self.take_over_records(key, records);
+        self.take_over_records(key, records)?;
         Ok(Some(key))
     }
 
     /// Copies the records of steps that have ended from the earlier run, so that they are not
     /// repeated.
-    fn take_over_records(&mut self, key: RunKey, records: Vec<StepRecord>) {
-        let Some(loaded) = self.loaded.runs.loaded_mut(key) else { return };
-        let states = &loaded.now.position.states;
+    fn take_over_records(&mut self, key: RunKey, records: Vec<StepRecord>) -> Result<(), B::Error> {
+        let loaded = self.loaded.runs.loaded_mut(key).ok_or_else(|| not_there(key))?;
+        let states = &loaded.now.state.states;
         let is_done = |record: &StepRecord| {
             states.of(record.step).has_ended() && record.item != Item::Undoing
         };
         loaded.notes.records = records.into_iter().filter(is_done).collect();
+        Ok(())
     }
 
     /// Starts a run of the live revision through a webhook trigger, unless the workflow or the

@@ -8,15 +8,18 @@ use language::definition::{Definition, TopicDeclaration};
 
 use super::events::Publisher;
 use super::worklist::Work;
-use super::{ById, Change, EventWrite, Notice, TopicWrite, TransactionReader, Turn};
+use super::{ById, Change, Damaged, EventWrite, Notice, TopicWrite, TransactionReader, Turn};
 use crate::ids::{EventKey, RunKey, TopicId, WorkflowId};
 use crate::topics::{Event, EventState, EventStatus, Message, Topic};
+
+/// Reading so many events takes as long as one start of a turn.
+const MOVED_PER_START: usize = 32;
 
 /// What a turn knows about events.
 #[derive(Default)]
 pub(super) struct Events {
     /// Events that were published or changed state in this turn.
-    fates: ById<EventKey, EventStatus>,
+    statuses: ById<EventKey, EventStatus>,
     /// The keys of new events, by topic and message id.
     new: HashMap<(TopicId, String), EventKey>,
 }
@@ -43,9 +46,10 @@ impl<B: TransactionReader> Turn<'_, B> {
             if count > 0 {
                 self.output.notices.push(Notice::Consumed { topic, count });
             }
-            self.output.writes.topics.push(match loaded.is_new {
-                true => TopicWrite::Insert(loaded.now),
-                false => TopicWrite::Update(loaded.now),
+            self.output.writes.topics.push(if loaded.is_new {
+                TopicWrite::Insert(loaded.now)
+            } else {
+                TopicWrite::Update(loaded.now)
             });
         }
     }
@@ -120,18 +124,19 @@ impl<B: TransactionReader> Turn<'_, B> {
             return Ok(counted);
         }
         let ids: Vec<String> = messages.iter().map(|message| message.message_id.clone()).collect();
-        let known = self.reader.fates(id, &ids)?;
+        let known = self.reader.event_statuses(id, &ids)?;
         let listened = self.is_listened_to(id)?;
         let mut heard = Vec::new();
         for ((message, known), message_id) in messages.into_iter().zip(known).zip(ids) {
-            let place = (id, message_id);
-            let known = self.loaded.events.new.get(&place).copied().or(known.map(|fate| fate.key));
+            let key = (id, message_id);
+            let known =
+                self.loaded.events.new.get(&key).copied().or(known.map(|status| status.key));
             if let Some(key) = known {
                 self.output.writes.events.push(EventWrite::Say(key, message));
                 counted.replaced += 1;
                 continue;
             }
-            let event = self.new_event(place, message, hops);
+            let event = self.new_event(key, message, hops);
             if listened {
                 heard.push(event.clone());
             }
@@ -147,11 +152,11 @@ impl<B: TransactionReader> Turn<'_, B> {
         Ok(counted)
     }
 
-    fn new_event(&mut self, place: (TopicId, String), message: Message, hops: u8) -> Event {
+    fn new_event(&mut self, key: (TopicId, String), message: Message, hops: u8) -> Event {
         let now = self.context.moment.now;
-        let fate = EventStatus {
+        let status = EventStatus {
             key: self.reader.new_event_key(),
-            topic: place.0,
+            topic: key.0,
             state: EventState::Pending,
             attempt: 0,
             run: None,
@@ -159,32 +164,32 @@ impl<B: TransactionReader> Turn<'_, B> {
             updated_at: now,
             hops,
         };
-        if let Some(loaded) = self.loaded.topics.loaded_mut(place.0) {
+        if let Some(loaded) = self.loaded.topics.loaded_mut(key.0) {
             loaded.touch(Change::Progress);
             loaded.now.counts.add(EventState::Pending);
             loaded.notes.first_new.get_or_insert(now);
         }
-        self.loaded.events.new.insert(place, fate.key);
-        self.loaded.events.fates.insert(fate.key, fate.clone());
-        Event { message, fate, created_at: now }
+        self.loaded.events.new.insert(key, status.key);
+        self.loaded.events.statuses.insert(status.key, status.clone());
+        Event { message, status, created_at: now }
     }
 
     /// The current state of an event, including changes of this turn.
-    pub(super) fn fate_now(&self, fate: EventStatus) -> EventStatus {
-        self.loaded.events.fates.get(&fate.key).cloned().unwrap_or(fate)
+    pub(super) fn fate_now(&self, status: EventStatus) -> EventStatus {
+        self.loaded.events.statuses.get(&status.key).cloned().unwrap_or(status)
     }
 
     /// The current states of the events with these message ids.
-    pub(super) fn fates(
+    pub(super) fn event_statuses(
         &mut self,
         topic: TopicId,
         message_ids: &[String],
     ) -> Result<Vec<Option<EventStatus>>, B::Error> {
-        let known = self.reader.fates(topic, message_ids)?;
+        let known = self.reader.event_statuses(topic, message_ids)?;
         let now = known.into_iter().zip(message_ids).map(|(known, message_id)| {
             let new = self.loaded.events.new.get(&(topic, message_id.clone()));
-            let new = new.and_then(|key| self.loaded.events.fates.get(key)).cloned();
-            new.or_else(|| known.map(|fate| self.fate_now(fate)))
+            let new = new.and_then(|key| self.loaded.events.statuses.get(key)).cloned();
+            new.or_else(|| known.map(|status| self.fate_now(status)))
         });
         Ok(now.collect())
     }
@@ -215,7 +220,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             loaded.notes.moved += 1;
             loaded.notes.consumed += usize::from(state == EventState::Consumed);
         }
-        self.loaded.events.fates.insert(after.key, after.clone());
+        self.loaded.events.statuses.insert(after.key, after.clone());
         self.output.writes.events.push(EventWrite::Move { before: before.state, after });
         Ok(())
     }
@@ -223,12 +228,13 @@ impl<B: TransactionReader> Turn<'_, B> {
     /// The events that a run has reserved, including changes of this turn.
     pub(super) fn reserved_by(&mut self, run: RunKey) -> Result<Vec<EventStatus>, B::Error> {
         let mut reserved: Vec<EventStatus> =
-            self.reader.reserved_by(run)?.into_iter().map(|fate| self.fate_now(fate)).collect();
-        let known: HashSet<EventKey> = reserved.iter().map(|fate| fate.key).collect();
-        let new = self.loaded.events.fates.values().filter(|fate| !known.contains(&fate.key));
+            self.reader.reserved_by(run)?.into_iter().map(|status| self.fate_now(status)).collect();
+        let known: HashSet<EventKey> = reserved.iter().map(|status| status.key).collect();
+        let new =
+            self.loaded.events.statuses.values().filter(|status| !known.contains(&status.key));
         reserved.extend(new.cloned());
-        reserved.retain(|fate| fate.state == EventState::Reserved && fate.run == Some(run));
-        reserved.sort_by_key(|fate| fate.key);
+        reserved.retain(|status| status.state == EventState::Reserved && status.run == Some(run));
+        reserved.sort_by_key(|status| status.key);
         Ok(reserved)
     }
 
@@ -246,7 +252,11 @@ impl<B: TransactionReader> Turn<'_, B> {
         let (moved, first_new) = notes.map_or((0, None), |notes| (notes.moved, notes.first_new));
         let found = self.reader.oldest_pending(id, moved + 1)?;
         let is_pending = |(key, _): &(EventKey, Timestamp)| {
-            self.loaded.events.fates.get(key).is_none_or(|fate| fate.state == EventState::Pending)
+            self.loaded
+                .events
+                .statuses
+                .get(key)
+                .is_none_or(|status| status.state == EventState::Pending)
         };
         let found = found.into_iter().find(is_pending).map(|(_, at)| at).or(first_new);
         let given_back = self.given_back(id)?.into_iter().map(|event| event.created_at);
@@ -261,20 +271,23 @@ impl<B: TransactionReader> Turn<'_, B> {
     ) -> Result<Vec<Event>, B::Error> {
         self.load_topic(id)?;
         let moved = self.loaded.topics.loaded(id).map_or(0, |loaded| loaded.notes.moved);
+        // Events that this turn has moved are read again and passed over.
+        let starts_left = &mut self.worklist.starts_left;
+        *starts_left = starts_left.saturating_sub(moved / MOVED_PER_START);
         let given_back = self.given_back(id)?;
         let found = self.reader.pending_events(id, limit + moved)?;
         let is_pending = |event: &Event| {
-            let now = self.loaded.events.fates.get(&event.fate.key);
-            now.is_none_or(|fate| fate.state == EventState::Pending)
+            let now = self.loaded.events.statuses.get(&event.status.key);
+            now.is_none_or(|status| status.state == EventState::Pending)
         };
         let new = self.output.writes.events.iter().filter_map(|write| match write {
-            EventWrite::Insert(event) if event.fate.topic == id => Some((**event).clone()),
+            EventWrite::Insert(event) if event.status.topic == id => Some((**event).clone()),
             _ => None,
         });
         let mut all: Vec<Event> =
             given_back.into_iter().chain(found).chain(new).filter(is_pending).collect();
-        all.sort_by_key(|event| (event.created_at, event.fate.key));
-        all.dedup_by_key(|event| event.fate.key);
+        all.sort_by_key(|event| (event.created_at, event.status.key));
+        all.dedup_by_key(|event| event.status.key);
         all.truncate(limit);
         Ok(all)
     }
@@ -282,16 +295,16 @@ impl<B: TransactionReader> Turn<'_, B> {
     /// Events of a topic that this turn made pending again. The transaction reader does not know
     /// that yet.
     fn given_back(&mut self, id: TopicId) -> Result<Vec<Event>, B::Error> {
-        let is_it = |fate: &&EventStatus| {
-            fate.topic == id && fate.state == EventState::Pending && fate.attempt > 0
+        let is_it = |status: &&EventStatus| {
+            status.topic == id && status.state == EventState::Pending && status.attempt > 0
         };
         let mut keys: Vec<EventKey> =
-            self.loaded.events.fates.values().filter(is_it).map(|fate| fate.key).collect();
+            self.loaded.events.statuses.values().filter(is_it).map(|status| status.key).collect();
         keys.sort_unstable();
         let mut events = Vec::new();
         for key in keys {
             if let Some(mut event) = self.reader.event(key)? {
-                event.fate = self.fate_now(event.fate);
+                event.status = self.fate_now(event.status);
                 events.push(event);
             }
         }
@@ -299,7 +312,8 @@ impl<B: TransactionReader> Turn<'_, B> {
     }
 
     /// A topic that the turn has loaded.
-    pub(super) fn topic(&self, id: TopicId) -> Option<&Topic> {
-        self.loaded.topics.get(id)
+    pub(super) fn topic(&self, id: TopicId) -> Result<&Topic, B::Error> {
+        let found = self.loaded.topics.get(id);
+        Ok(found.ok_or_else(|| Damaged(format!("topic {} is not there any more", id.0)))?)
     }
 }

@@ -14,9 +14,10 @@ impl<B: TransactionReader> Turn<'_, B> {
     /// caller's.
     pub(super) fn trace_of_run(&self, key: RunKey) -> Option<TraceContext> {
         let run = self.loaded.runs.get(key)?;
-        match self.context.is_traced {
-            true => Some(TraceContext::of_run(&run.id, run.trace)),
-            false => run.trace,
+        if self.context.is_traced {
+            Some(TraceContext::of_run(&run.id, run.trace))
+        } else {
+            run.trace
         }
     }
 

@@ -132,7 +132,7 @@ pub trait TransactionReader {
         name: &str,
     ) -> Result<Option<TopicId>, Self::Error>;
     /// The state of the events with these message ids, in the order of the ids.
-    fn fates(
+    fn event_statuses(
         &mut self,
         topic: TopicId,
         message_ids: &[String],

@@ -8,7 +8,7 @@ use super::command::{Answer, Asked, NewRun, Refused};
 use super::worklist::Work;
 use super::{TransactionReader, Turn};
 use crate::handlers::{Cause, Handler};
-use crate::ids::{HandlerId, RunId, RunKey, WorkflowId};
+use crate::ids::{HandlerId, RunId, RunKey};
 use crate::run::{Resolution, Run, RunState, StepRecord, StepState};
 use crate::stop::refuse;
 use crate::topics::{EventState, EventStatus};
@@ -23,8 +23,10 @@ pub(super) struct Unfinished {
 impl<B: TransactionReader> Turn<'_, B> {
     /// The unfinished run with this id, if a consumer should continue it.
     pub(super) fn unfinished(&mut self, id: &RunId) -> Result<Option<Unfinished>, B::Error> {
-        let Some(key) = self.reader.run_key(id)? else { return Ok(None) };
-        self.unfinished_run(key)
+        match self.reader.run_key(id)? {
+            Some(key) => self.unfinished_run(key),
+            None => Ok(None),
+        }
     }
 
     fn unfinished_run(&mut self, key: RunKey) -> Result<Option<Unfinished>, B::Error> {
@@ -32,9 +34,10 @@ impl<B: TransactionReader> Turn<'_, B> {
             return Ok(None);
         }
         let run = self.run(key)?;
+        // Only runs of consumers continue, and only while the consumer exists.
         let (workflow, Some(name)) = (run.workflow, run.handler.clone()) else { return Ok(None) };
         let Some(consumer) = self.handler_named(workflow, &name)? else { return Ok(None) };
-        let resumes = self.handler(consumer).and_then(|known| known.resumes);
+        let resumes = self.handler(consumer)?.resumes;
         Ok(resumes.filter(|resumes| *resumes == key).map(|run| Unfinished { run, consumer }))
     }
 
@@ -48,18 +51,15 @@ impl<B: TransactionReader> Turn<'_, B> {
     ) -> Asked<B::Error> {
         match resolution {
             Resolution::DidNotHappen => {
-                let workflow = self.workflow_of(unfinished);
                 self.call_handler(unfinished.consumer, Cause::ByHand)?;
-                if let Some(consumer) = self.handler_mut(unfinished.consumer) {
-                    consumer.retry_at = None;
-                }
-                if let Some(workflow) = workflow {
-                    self.worklist.add(Work::LookAtHandlers(workflow));
-                }
+                let consumer = self.handler_mut(unfinished.consumer)?;
+                consumer.retry_at = None;
+                let workflow = consumer.workflow;
+                self.worklist.add(Work::LookAtHandlers(workflow));
             }
             Resolution::Applied => {
-                for fate in self.reserved_by(unfinished.run)? {
-                    self.move_event(&fate, EventState::Consumed, Some(unfinished.run), None)?;
+                for status in self.reserved_by(unfinished.run)? {
+                    self.move_event(&status, EventState::Consumed, Some(unfinished.run), None)?;
                 }
                 self.nothing_left(unfinished)?;
             }
@@ -79,12 +79,9 @@ impl<B: TransactionReader> Turn<'_, B> {
         new: &NewRun,
     ) -> Asked<B::Error> {
         self.call_handler(unfinished.consumer, Cause::ByHand)?;
-        if let Some(consumer) = self.handler_mut(unfinished.consumer) {
-            consumer.retry_at = None;
-        }
-        let Some(handler) = self.handler(unfinished.consumer).cloned() else {
-            return refuse(Refused::NotFound { what: "handler", id: String::new() });
-        };
+        let handler = self.handler_mut(unfinished.consumer)?;
+        handler.retry_at = None;
+        let handler = handler.clone();
         self.resume_consumer(unfinished.consumer, &handler, unfinished.run, new)?;
         Ok(Answer::Run(RunId::Other(new.id).to_string()))
     }
@@ -99,19 +96,18 @@ impl<B: TransactionReader> Turn<'_, B> {
         new: &NewRun,
     ) -> Result<(), B::Error> {
         let Some(key) = self.go_on_with(earlier, new)? else { return Ok(()) };
-        for fate in self.reserved_by(earlier)? {
-            self.move_event(&fate, EventState::Reserved, Some(key), None)?;
+        for status in self.reserved_by(earlier)? {
+            self.move_event(&status, EventState::Reserved, Some(key), None)?;
         }
         let handling = self.load_workflow(handler.workflow)?.and_then(|workflow| workflow.handling);
         if handling.is_none() {
             self.take_turn(id, key)?;
         }
-        if let Some(handler) = self.handler_mut(id) {
-            handler.run = Some(key);
-            // A call by hand stays, so that the run begins even while its workflow is paused.
-            handler.cause = handler.cause.filter(|cause| *cause == Cause::ByHand);
-            handler.resumes = None;
-        }
+        let handler = self.handler_mut(id)?;
+        handler.run = Some(key);
+        // A call by hand stays, so that the run begins even while its workflow is paused.
+        handler.cause = handler.cause.filter(|cause| *cause == Cause::ByHand);
+        handler.resumes = None;
         self.worklist.add(Work::Begin(key));
         Ok(())
     }
@@ -119,11 +115,11 @@ impl<B: TransactionReader> Turn<'_, B> {
     /// Skips an event that an ended run still holds, at a person's request.
     pub(super) fn skip_reserved(
         &mut self,
-        fate: &EventStatus,
+        status: &EventStatus,
         message_id: &str,
         by: &str,
     ) -> Asked<B::Error> {
-        let Some(run) = fate.run else {
+        let Some(run) = status.run else {
             let message = format!("Cannot skip event {message_id}: it is reserved by no run.");
             return refuse(Refused::Conflict(message));
         };
@@ -134,7 +130,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             );
             return refuse(Refused::Conflict(message));
         };
-        self.skip_mutated(std::slice::from_ref(fate), by)?;
+        self.skip_mutated(std::slice::from_ref(status), by)?;
         if self.reserved_by(run)?.is_empty() {
             self.nothing_left(unfinished)?;
         }
@@ -155,16 +151,16 @@ impl<B: TransactionReader> Turn<'_, B> {
     }
 
     fn skip_mutated(&mut self, reserved: &[EventStatus], by: &str) -> Result<(), B::Error> {
-        for fate in reserved {
+        for status in reserved {
             let reason = format!("its mutation was done, and the last phase was given up: {by}");
-            self.move_event(fate, EventState::Skipped, None, Some(reason))?;
+            self.move_event(status, EventState::Skipped, None, Some(reason))?;
         }
         Ok(())
     }
 
     /// Ends the consumer's unfinished run, so that it looks for other events.
     fn nothing_left(&mut self, unfinished: Unfinished) -> Result<(), B::Error> {
-        let Some(consumer) = self.handler_mut(unfinished.consumer) else { return Ok(()) };
+        let consumer = self.handler_mut(unfinished.consumer)?;
         consumer.resumes = None;
         consumer.retry_at = None;
         consumer.failures = 0;
@@ -182,11 +178,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         Ok(())
     }
 
-    fn workflow_of(&self, unfinished: Unfinished) -> Option<WorkflowId> {
-        self.handler(unfinished.consumer).map(|consumer| consumer.workflow)
-    }
-
-    /// The revision, position and records with which a new run continues an earlier one. It uses
+    /// The revision, state and records with which a new run continues an earlier one. It uses
     /// the live revision, unless that has no mutation phase: then no record would show that the
     /// mutation was done.
     pub(super) fn carried_over(
@@ -194,7 +186,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         run: &Run,
         records: Vec<StepRecord>,
     ) -> Result<(u32, RunState, Vec<StepRecord>), B::Error> {
-        let position = run.position.where_it_failed(&[]);
+        let state = run.state.where_it_failed(&[]);
         let handler = run.handler.as_deref();
         let live = self.load_workflow(run.workflow)?.and_then(|workflow| workflow.live);
         let before = self.process(run.workflow, run.version, handler)?;
@@ -204,12 +196,12 @@ impl<B: TransactionReader> Turn<'_, B> {
             None => None,
         };
         let (Some(live), Some(after)) = (live, after) else {
-            return Ok((run.version, position, records));
+            return Ok((run.version, state, records));
         };
         if after.graph().index(MUTATION).is_none() {
-            return Ok((run.version, position, records));
+            return Ok((run.version, state, records));
         }
-        let (states, records) = moved_over(&position, records, &before, &after);
+        let (states, records) = moved_over(&state, records, &before, &after);
         Ok((
             live,
             RunState { states: states.into_iter().collect(), ..RunState::default() },
@@ -221,14 +213,14 @@ impl<B: TransactionReader> Turn<'_, B> {
 /// Maps the earlier revision's phases to the new one's by name. A phase that the earlier revision
 /// did not have is skipped, since the mutation is already done.
 fn moved_over(
-    position: &RunState,
+    state: &RunState,
     records: Vec<StepRecord>,
     before: &Definition,
     after: &Definition,
 ) -> (Vec<StepState>, Vec<StepRecord>) {
     let state = |id: &str| match before.graph().index(id) {
         _ if id == NEXT => StepState::Pending,
-        Some(earlier) => position.states.of(earlier),
+        Some(earlier) => state.states.of(earlier),
         None => StepState::Skipped,
     };
     let states = after.steps.iter().map(|step| state(&step.id)).collect();

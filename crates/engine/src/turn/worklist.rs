@@ -5,18 +5,21 @@
 
 use std::collections::VecDeque;
 
-use super::capacity::STARTED;
 use super::events::Publisher;
 use super::writes::{ApprovalWrite, WaitWrite};
-use super::{Effect, TransactionReader, Turn, Wakeup};
+use super::{Damaged, Effect, TransactionReader, Turn, Wakeup};
 use crate::ids::{RunKey, ScheduleId, TopicId, WorkflowId};
 use crate::ledger::Outcome;
 use crate::run::{
-    self, Awaiting, Decision, Ending, Input, Item, NewChild, Part, Published, RunError,
+    self, Awaiting, Decision, Ending, Input, Item, NewChild, Part, Published, Retryability,
+    RunError,
 };
 use crate::schedule;
 use crate::stop::unless_refused;
 use crate::topics::Event;
+
+/// One of so many starts of a turn is reserved for pending runs.
+const RESERVED: usize = 4;
 
 /// One consequence of a decision, not yet carried out.
 pub(super) enum Work {
@@ -41,7 +44,7 @@ pub(super) enum Work {
     HandlerRunEnded {
         run: RunKey,
         /// Whether a retry can help.
-        retryable: bool,
+        retryability: Retryability,
     },
     /// A run has ended that no schedule started and no step waits for.
     Judge(RunKey),
@@ -52,7 +55,7 @@ pub(super) enum Work {
         ending: Ending,
         error: Option<String>,
         /// Whether a retry can help.
-        retryability: schedule::Retryability,
+        retryability: Retryability,
     },
 }
 
@@ -62,13 +65,23 @@ pub(super) struct Worklist {
     waiting: VecDeque<Work>,
     /// Consequences of the decision that is being carried out.
     added: Vec<Work>,
-    /// How many runs and parts of steps may still begin in this turn.
+    /// How many runs and parts of steps may still begin or be cancelled in this turn.
     pub(super) starts_left: usize,
+    /// How many of them are kept for pending runs of workflows that take turns, so that a family of
+    /// runs that starts others without end does not keep other workflows from beginning.
+    reserved_starts: usize,
 }
 
 impl Worklist {
-    pub(super) fn new() -> Worklist {
-        Worklist { waiting: VecDeque::new(), added: Vec::new(), starts_left: STARTED }
+    pub(super) fn new(starts: usize) -> Worklist {
+        let reserved_starts = starts / RESERVED;
+        let starts_left = starts - reserved_starts;
+        Worklist { waiting: VecDeque::new(), added: Vec::new(), starts_left, reserved_starts }
+    }
+
+    /// Makes the reserved starts available.
+    pub(super) fn release_reserved_starts(&mut self) {
+        self.starts_left += std::mem::take(&mut self.reserved_starts);
     }
 
     pub(super) fn add(&mut self, work: Work) {
@@ -104,7 +117,9 @@ impl<B: TransactionReader> Turn<'_, B> {
             Work::LookAtHandlers(workflow) => self.look_at_handlers(workflow),
             Work::Publish(run, published) => self.publish_of_step(run, published),
             Work::OfferPending(run, part, topic) => self.offer_pending(run, part, topic),
-            Work::HandlerRunEnded { run, retryable } => self.handler_run_ended(run, retryable),
+            Work::HandlerRunEnded { run, retryability } => {
+                self.handler_run_ended(run, retryability)
+            }
             Work::Judge(run) => self.judge_run(run),
             Work::Settle { schedule, run, ending, error, retryability } => {
                 let error = error.as_deref();
@@ -153,10 +168,10 @@ impl<B: TransactionReader> Turn<'_, B> {
         self.output.writes.approvals.extend(withdrawn);
         // Within one turn a step may be abandoned and begun again, or begun and abandoned. Only its
         // current state counts.
-        let position = self.loaded.runs.get(key).map(|run| &run.position);
+        let state = self.loaded.runs.get(key).map(|run| &run.state);
         let is_asked = |approval: &run::Approval| {
-            let part = position.and_then(|position| position.part(approval.step, Item::Whole));
-            part.is_some_and(|active| matches!(active.doing, run::ActivityStatus::Asked { .. }))
+            let part = state.and_then(|state| state.part(approval.step, Item::Whole));
+            part.is_some_and(|active| matches!(active.status, run::ActivityStatus::Asked { .. }))
         };
         let asked = decision.approvals.into_iter().filter(is_asked);
         let asked =
@@ -188,7 +203,10 @@ impl<B: TransactionReader> Turn<'_, B> {
                 }
             };
             let (workflow, definition) = self.whole_definition(key)?;
-            let Some(topic) = self.topic_meant(workflow, &definition, &name)? else { continue };
+            let topic = self.topic_meant(workflow, &definition, &name)?;
+            let topic = topic.ok_or_else(|| {
+                Damaged(format!("workflow {workflow} has no topic {name} to wait for"))
+            })?;
             self.output.writes.waits.push(WaitWrite::Begin(topic, key, part));
             self.worklist.add(Work::OfferPending(key, part, topic));
         }
@@ -199,7 +217,7 @@ impl<B: TransactionReader> Turn<'_, B> {
     /// does not begin.
     fn cancel_attempt(&mut self, key: RunKey, token: u32) {
         let run = self.loaded.runs.get(key);
-        let is_given_up = run.is_none_or(|run| run.position.with_token(token).is_none());
+        let is_given_up = run.is_none_or(|run| run.state.with_token(token).is_none());
         let begins =
             |effect: &Effect| matches!(effect, Effect::Perform(_)) && effect.is_of(key, token);
         match self.output.effects.iter().position(begins).filter(|_| is_given_up) {
@@ -213,18 +231,21 @@ impl<B: TransactionReader> Turn<'_, B> {
 
     /// Releases the run's slot in its workflow. Its parent, its handler and its schedule are
     /// notified afterwards.
-    pub(super) fn run_has_ended(&mut self, key: RunKey, retryable: bool) -> Result<(), B::Error> {
+    pub(super) fn run_has_ended(
+        &mut self,
+        key: RunKey,
+        retryability: Retryability,
+    ) -> Result<(), B::Error> {
         let run = self.run(key)?;
         let (workflow, schedule, begun) = (run.workflow, run.schedule, run.started_at.is_some());
-        let Some(ending) = run.ending() else { return Ok(()) };
-        let retryability = schedule::Retryability::after(run.error.as_ref(), retryable);
+        let ending = self.ending_of(run)?;
         let error = run.error.as_ref().map(RunError::said);
         let handles = run.handler.is_some();
         let is_waited_for = run.parent.is_some_and(|parent| parent.token.is_some());
         self.capacity.rescan = true;
         if !begun {
             let reason = "cancelled while it waited for a free place".into();
-            self.record_run(key, Outcome::Dropped, reason);
+            self.record_run(key, Outcome::Dropped, reason)?;
         }
         let is_limited =
             self.load_workflow(workflow)?.is_some_and(|known| known.concurrency.is_some());
@@ -232,9 +253,9 @@ impl<B: TransactionReader> Turn<'_, B> {
             let known = self.workflow_mut(workflow)?;
             known.active = known.active.saturating_sub(1);
         }
-        self.tell_parent(key);
+        self.tell_parent(key)?;
         if handles {
-            self.worklist.add(Work::HandlerRunEnded { run: key, retryable });
+            self.worklist.add(Work::HandlerRunEnded { run: key, retryability });
         }
         if schedule.is_none() && !handles && !is_waited_for {
             self.worklist.add(Work::Judge(key));
@@ -247,13 +268,16 @@ impl<B: TransactionReader> Turn<'_, B> {
     }
 
     /// Notifies the parent run, if it waits for this run, that this run has ended.
-    fn tell_parent(&mut self, key: RunKey) {
-        let Some(run) = self.loaded.runs.get(key) else { return };
-        let (Some(parent), Some(ending)) = (run.parent, run.ending()) else { return };
-        let Some(token) = parent.token else { return };
+    fn tell_parent(&mut self, key: RunKey) -> Result<(), B::Error> {
+        let run = self.run(key)?;
+        // Nobody waits for a run without a parent, or without a token of its parent.
+        let Some(parent) = run.parent else { return Ok(()) };
+        let Some(token) = parent.token else { return Ok(()) };
+        let ending = self.ending_of(run)?;
         let (output, error) = (run.output.clone(), run.error.clone());
         let input = Input::ChildEnded { token, ending, output, error };
         self.worklist.add(Work::Tell(parent.run, input));
+        Ok(())
     }
 
     /// Reports to a step that its child run was refused, or was started if the step does not wait

@@ -272,3 +272,129 @@ fn a_workflow_that_starts_itself_many_times_has_a_limited_family() {
         assert!(refused.iter().all(|error| error.message.contains(why)), "{refused:?}");
     });
 }
+
+/// A step that starts this workflow and waits for it.
+fn child_of(id: &str, workflow: &str) -> language::definition::Step {
+    let child = SubProcess {
+        workflow: workflow.to_owned(),
+        input_mapping: None,
+        output_key: None,
+        wait_for_completion: true,
+    };
+    step(id, Action::SubProcess(child))
+}
+
+#[test]
+fn a_large_family_is_cancelled_in_turns_of_limited_size() {
+    on_a_small_stack(|| {
+        let mut world = World::new(BEGIN);
+        publish(&mut world, definition("leaf", vec![wait_an_hour("wait")]));
+        let hundred =
+            |of: &str| (0..100).map(|n| child_of(&format!("c{n}"), of)).collect::<Vec<_>>();
+        publish(&mut world, definition("branch", hundred("leaf")));
+        let id = publish(&mut world, definition("tree", hundred("branch")));
+        let run = start(&mut world, id, Value::Null);
+        world.advance_to("2026-03-02T09:01:00Z");
+        assert_eq!(world.memory.runs.len(), 1 + 100 + 10_000);
+        (world.turns, world.written) = (0, 0);
+        let id = world.memory.runs[&run].id.clone();
+        world.command(Command::CancelRun { id, reason: "enough".to_owned() }).unwrap();
+        world.advance_to("2026-03-02T09:01:00Z");
+        let open = world.memory.runs.values().filter(|run| run.status != RunStatus::Cancelled);
+        assert_eq!(open.count(), 0, "every descendant is cancelled");
+        assert!(world.turns >= 2, "{} turns", world.turns);
+        assert!(world.written <= 4_200, "{} runs in one turn", world.written);
+    });
+}
+
+fn wait_an_hour(id: &str) -> language::definition::Step {
+    let hour = language::definition::TimeSpan::parse("1h").unwrap();
+    step(id, Action::Timer(language::definition::Timer::Delay(hour)))
+}
+
+/// A world in which runs wait for the event whose payload fits theirs.
+fn waiting_runs(condition: &str, count: u32) -> (World, engine::WorkflowId) {
+    let (mut world, _) = world(|_, _| gives(Value::Null));
+    let waits = WaitFor { condition: Some(condition.to_owned()), ..waits_for_t() };
+    let steps = vec![step("paid", Action::WaitFor(waits))];
+    let id = publish_version(&mut world, with_topic("orders", steps));
+    for order in 0..count {
+        start(&mut world, id, json!({ "order": order }));
+    }
+    (world, id)
+}
+
+fn publish_orders(
+    world: &mut World,
+    id: engine::WorkflowId,
+    orders: impl Iterator<Item = f64>,
+) -> Result<engine::turn::Answer, engine::turn::Refused> {
+    let topic = super::handlers::topic_id(world, id, "t");
+    let payload = |order: f64| serde_json::value::to_raw_value(&json!({ "order": order })).unwrap();
+    let message = |(n, order)| engine::topics::Message {
+        message_id: format!("m{n}"),
+        title: None,
+        payload: payload(order),
+        causes: Vec::new(),
+    };
+    let events = orders.enumerate().map(message).collect();
+    world.command(Command::PublishEvents { topic, events })
+}
+
+#[test]
+fn each_of_many_events_reaches_the_step_that_waits_for_it() {
+    let (mut world, id) = waiting_runs("event.payload.order == input.order", 300);
+    // Numbers are equal by value, and the order of the steps is not that of the events.
+    publish_orders(&mut world, id, (0..600).rev().map(f64::from)).unwrap();
+    all_ended_well(&world, id, 300);
+    assert_eq!(events(&world, id, "t", EventState::Consumed).len(), 300);
+    assert_eq!(events(&world, id, "t", EventState::Pending).len(), 300);
+}
+
+#[test]
+fn steps_that_need_more_than_one_field_are_asked_too() {
+    let condition = "run.triggered_by != 'x' and input.order == event.payload.order and \
+                     event.message_id != 'm1'";
+    let (mut world, id) = waiting_runs(condition, 3);
+    publish_orders(&mut world, id, [0.0, 1.0, 2.0, 7.0].into_iter()).unwrap();
+    let ended: Vec<bool> =
+        runs_of(&world, id).map(|run| run.status == RunStatus::Succeeded).collect();
+    assert_eq!(ended, [true, false, true], "m1 has the second one's order");
+}
+
+#[test]
+fn too_many_events_for_conditions_that_are_tried_one_by_one_are_refused_whole() {
+    let (mut world, id) = waiting_runs("event.payload.order > input.order + 5000", 30);
+    let refused = publish_orders(&mut world, id, (0..1_000).map(f64::from)).unwrap_err();
+    let said = refused.to_string();
+    assert!(said.contains("30 steps wait") && said.contains("at most 666 events"), "{said}");
+    assert!(events(&world, id, "t", EventState::Pending).is_empty(), "nothing is published");
+    publish_orders(&mut world, id, (0..600).map(f64::from)).unwrap();
+    assert_eq!(events(&world, id, "t", EventState::Pending).len(), 600);
+}
+
+#[test]
+fn an_event_that_fits_nobody_writes_no_run() {
+    let (mut world, id) = waiting_runs("event.payload.order == input.order", 50);
+    world.written = 0;
+    publish_orders(&mut world, id, std::iter::once(99.0)).unwrap();
+    assert_eq!(world.written, 0);
+}
+
+#[test]
+fn items_that_take_thousands_of_events_do_so_in_several_turns() {
+    let (mut world, _) = world(|_, _| gives(Value::Null));
+    let each = ForEach {
+        items: json!((0..2_000).collect::<Vec<u32>>()),
+        action: Box::new(Action::WaitFor(waits_for_t())),
+        max_parallel: Some(1),
+    };
+    let steps = vec![step("each", Action::ForEach(each))];
+    let id = publish_version(&mut world, with_topic("items", steps));
+    publish_many(&mut world, id, "t", 2_000);
+    world.turns = 0;
+    let run = start(&mut world, id, Value::Null);
+    world.advance_to("2026-03-02T09:01:00Z");
+    assert_eq!(status(&world, run), RunStatus::Succeeded);
+    assert!(world.turns >= 3, "{} turns", world.turns);
+}

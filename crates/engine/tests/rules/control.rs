@@ -1,9 +1,11 @@
 //! What people do with schedules, and what the engine refuses.
 
+use calendar::Zones;
 use engine::run::{RunStatus, TriggeredBy};
 use engine::schedule::Status;
 use engine::turn::{Command, NewRun, Refused, Starter, Verb};
 use jiff::SignedDuration;
+use language::Rules;
 
 use crate::world::{World, at, failure, seconds, success};
 
@@ -260,4 +262,29 @@ fn a_run_can_be_cancelled_and_tried_again() {
     world.command(Command::RetryRun { id: id.clone(), from_start: true, run }).unwrap();
     let run = world.memory.runs.values().last().unwrap();
     assert_eq!((run.status, run.retry_of.as_ref()), (RunStatus::Running, Some(&id)));
+}
+
+#[test]
+fn a_corrected_calendar_brings_back_a_schedule_that_it_left_without_a_time() {
+    let mut world = World::new("2026-03-02T08:00:00Z");
+    let hours = |hours: &str| {
+        let text = format!(r#"{{"id": "office", "timezone": "UTC", "hours": {hours}}}"#);
+        Rules::new(Zones::bundled()).with(&[serde_json::from_str(&text).unwrap()])
+    };
+    let working = r#"{"mon-fri": ["09:00-17:00"]}"#;
+    world.rules = hours(working);
+    let workflow = world.workflow("w", None);
+    let text = r#"{"name": "s", "cron": "0 9 * * *", "calendar": "office"}"#;
+    let id = world.schedule(workflow, text);
+    let once = r#"{"name": "s", "cron": "0 9 * * *", "calendar": "office", "total_repeats": 1}"#;
+    let over = world.schedule(workflow, once);
+    world.advance_to("2026-03-02T10:00:00Z");
+    world.rules = hours("{}");
+    world.command(Command::Recompute(vec![id, over])).unwrap();
+    assert_eq!((world.get(id).status, world.next(id)), (Status::Done, None));
+    world.rules = hours(working);
+    world.command(Command::Recompute(vec![id, over])).unwrap();
+    assert_eq!(world.get(id).status, Status::Active);
+    assert_eq!(world.next(id), Some(at("2026-03-03T09:00:00Z")));
+    assert_eq!(world.get(over).status, Status::Done, "its repeats are used up");
 }

@@ -11,6 +11,7 @@ mod limits;
 mod memory;
 mod outlook;
 mod overlap;
+mod panics;
 mod processes;
 mod repeats;
 mod retries;

@@ -18,8 +18,16 @@ use language::definition::Definition;
 
 use super::topics::Topics;
 
+/// What panics when the engine asks for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Planted {
+    OverridesOf(ScheduleId),
+    Topic(TopicId),
+}
+
 #[derive(Default)]
 pub(crate) struct Memory {
+    pub(crate) planted: Option<Planted>,
     pub(crate) schedules: BTreeMap<ScheduleId, Schedule>,
     pub(crate) runs: BTreeMap<RunKey, Run>,
     pub(crate) workflows: BTreeMap<WorkflowId, Workflow>,
@@ -56,12 +64,13 @@ impl TransactionReader for Memory {
     }
 
     fn overrides(&mut self, id: ScheduleId) -> Result<Vec<Override>, Damaged> {
+        assert_ne!(self.planted, Some(Planted::OverridesOf(id)));
         let all = self.overrides.iter().filter(|((schedule, _), _)| *schedule == id);
         Ok(all.map(|(_, over)| over.clone()).collect())
     }
 
     fn triggered_schedules(&mut self, id: WorkflowId) -> Result<Vec<Box<Schedule>>, Damaged> {
-        let all = self.schedules.values().filter(|s| s.workflow == id && s.trigger.is_some());
+        let all = self.schedules.values().filter(|s| s.workflow == id && s.declared_by.is_some());
         Ok(all.cloned().map(Box::new).collect())
     }
 
@@ -148,7 +157,7 @@ impl TransactionReader for Memory {
     }
 
     fn owned_by(&mut self, node: NodeId, limit: usize) -> Result<Vec<RunKey>, Damaged> {
-        let owned = |run: &&Run| run.position.owners().contains(&node);
+        let owned = |run: &&Run| run.state.owners().contains(&node);
         Ok(self.runs.values().filter(owned).map(|run| run.key).take(limit).collect())
     }
 
@@ -191,6 +200,7 @@ impl TransactionReader for Memory {
     }
 
     fn topic(&mut self, id: TopicId) -> Result<Option<Topic>, Damaged> {
+        assert_ne!(self.planted, Some(Planted::Topic(id)));
         Ok(self.topics.topics.get(&id).cloned())
     }
 
@@ -202,19 +212,19 @@ impl TransactionReader for Memory {
         Ok(self.topics.topic_named(workflow, name))
     }
 
-    fn fates(
+    fn event_statuses(
         &mut self,
         topic: TopicId,
         ids: &[String],
     ) -> Result<Vec<Option<EventStatus>>, Damaged> {
-        self.topics.fates(topic, ids)
+        self.topics.event_statuses(topic, ids)
     }
 
     fn reserved_by(&mut self, run: RunKey) -> Result<Vec<EventStatus>, Damaged> {
-        let fates = self.topics.events.values().map(|event| &event.fate);
+        let statuses = self.topics.events.values().map(|event| &event.status);
         let is_it =
-            |fate: &&EventStatus| fate.run == Some(run) && fate.state == EventState::Reserved;
-        Ok(fates.filter(is_it).cloned().collect())
+            |status: &&EventStatus| status.run == Some(run) && status.state == EventState::Reserved;
+        Ok(statuses.filter(is_it).cloned().collect())
     }
 
     fn event(&mut self, key: EventKey) -> Result<Option<Event>, Damaged> {
@@ -231,7 +241,7 @@ impl TransactionReader for Memory {
         limit: usize,
     ) -> Result<Vec<(EventKey, Timestamp)>, Damaged> {
         let found = self.topics.pending(topic, limit);
-        Ok(found.into_iter().map(|event| (event.fate.key, event.created_at)).collect())
+        Ok(found.into_iter().map(|event| (event.status.key, event.created_at)).collect())
     }
 
     fn subscribers(&mut self, topic: TopicId) -> Result<Vec<Subscriber>, Damaged> {

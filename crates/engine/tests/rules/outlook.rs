@@ -2,7 +2,7 @@
 
 use engine::ScheduleId;
 use engine::ledger::Outcome;
-use engine::schedule::{AheadFate, OverrideAction, Status};
+use engine::schedule::{Ahead, AheadFate, OverrideAction, Status};
 use engine::turn::{Command, Verb};
 use jiff::Timestamp;
 use serde_json::value::RawValue;
@@ -130,6 +130,27 @@ fn a_retry_comes_before_the_next_occurrence() {
     assert_eq!(world.next(id), Some(retry.1));
     world.advance_to("2026-03-02T09:06:00Z");
     assert_eq!(world.next(id), Some(at("2026-03-02T10:00:00Z")));
+}
+
+#[test]
+fn what_is_due_before_a_retry_is_skipped() {
+    let fields = r#""interval": "1h", "max_retries": 2, "retry": {"delay": "150m"}"#;
+    for (overlap, skipped) in [("skip", 2), ("allow", 0)] {
+        let (world, id) = world(&format!(r#"{fields}, "overlap": "{overlap}""#));
+        let mut world = world.working(|_| (jiff::SignedDuration::ZERO, failure("no luck")));
+        world.advance_to("2026-03-02T09:01:00Z");
+        let rows = world.outlook(id, |outlook| outlook.coming(3));
+        let reason = "occurrence 0 failed and is tried again at 2026-03-02T11:30:00Z";
+        let is_skipped =
+            |row: &&Ahead| row.fate == AheadFate::Skipped && row.reason.as_deref() == Some(reason);
+        assert_eq!(rows.iter().filter(is_skipped).count(), skipped, "{rows:?}");
+        let expected = if skipped > 0 { "2026-03-02T11:30:00Z" } else { "2026-03-02T10:00:00Z" };
+        assert_eq!(world.next(id), Some(at(expected)));
+        // The promise is kept: nothing starts before.
+        world.advance_to("2026-03-02T11:29:00Z");
+        let is_open = world.get(id).progress.active.len();
+        assert_eq!(is_open > 1, skipped == 0);
+    }
 }
 
 #[test]

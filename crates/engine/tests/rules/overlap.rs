@@ -3,7 +3,7 @@
 use engine::schedule::Status;
 use jiff::SignedDuration;
 
-use crate::world::{World, seconds, success};
+use crate::world::{World, at, seconds, success};
 
 /// An hourly schedule from 09:00 whose runs take this many hours.
 fn hourly(overlap: &str, hours: i64, until: &str) -> (World, engine::ScheduleId) {
@@ -104,4 +104,23 @@ fn five_minute_and_hourly_schedules_never_affect_each_other() {
         world.ledger(often).iter().chain(&world.ledger(hourly)).all(|l| l.ends_with("started"))
     );
     assert_eq!(world.get(slow).status, Status::Done);
+}
+
+#[test]
+fn an_occurrence_that_was_queued_in_time_was_not_missed_by_the_node_that_starts_it() {
+    let mut world = World::new("2026-03-02T09:00:00Z").working(|_| (seconds(100), success()));
+    let workflow = world.workflow("w", None);
+    let text = r#"{"name": "s", "cron": "* * * * *", "overlap": "queue", "timeout_seconds": 0}"#;
+    let id = world.schedule(workflow, text);
+    world.advance_to("2026-03-02T09:02:10Z");
+    assert_eq!(world.ledger(id), ["09:01 started", "09:02 queued"]);
+    world.awake_since = at("2026-03-02T09:02:30Z");
+    world.advance_to("2026-03-02T09:02:50Z");
+    let reason = |nominal| {
+        let mut rows = world.memory.ledger.values();
+        let row = rows.rfind(|row| row.nominal == at(nominal));
+        row.map(|row| row.reason.to_string()).unwrap_or_default()
+    };
+    let said = reason("2026-03-02T09:02:00Z");
+    assert!(said.starts_with("due") && !said.contains("no node was running"), "{said}");
 }

@@ -76,10 +76,8 @@ fn paused_instead_of_dead_if_asked() {
 #[test]
 fn a_node_that_may_not_run_the_command_kills_no_schedule() {
     let mut world = World::new("2026-03-02T09:00:00Z").working(|_| {
-        let (code, message) =
-            (language::definition::EXEC_NOT_ALLOWED.to_owned(), "not here".to_owned());
-        let end = engine::run::AttemptEnd::Failed { code, message, retryable: false, output: None };
-        (SignedDuration::ZERO, end)
+        let message = "not here".to_owned();
+        (SignedDuration::ZERO, engine::run::AttemptEnd::NotAllowed { message, retryable: false })
     });
     let workflow = world.workflow("w", None);
     let fields = r#"{"name": "s", "interval": "1m", "max_retries": 0, "on_exhausted": "die"}"#;

@@ -30,19 +30,24 @@ impl Topics {
 
     pub(crate) fn named(&self, topic: TopicId, message_id: &str) -> Option<&Event> {
         let is_it =
-            |event: &&Event| event.fate.topic == topic && event.message.message_id == message_id;
+            |event: &&Event| event.status.topic == topic && event.message.message_id == message_id;
         self.events.values().find(is_it)
     }
 
-    pub(crate) fn fates(&self, topic: TopicId, ids: &[String]) -> Found<Vec<Option<EventStatus>>> {
-        Ok(ids.iter().map(|id| self.named(topic, id).map(|event| event.fate.clone())).collect())
+    pub(crate) fn event_statuses(
+        &self,
+        topic: TopicId,
+        ids: &[String],
+    ) -> Found<Vec<Option<EventStatus>>> {
+        Ok(ids.iter().map(|id| self.named(topic, id).map(|event| event.status.clone())).collect())
     }
 
     pub(crate) fn pending(&self, topic: TopicId, limit: usize) -> Vec<Event> {
-        let is_it =
-            |event: &&Event| event.fate.topic == topic && event.fate.state == EventState::Pending;
+        let is_it = |event: &&Event| {
+            event.status.topic == topic && event.status.state == EventState::Pending
+        };
         let mut found: Vec<Event> = self.events.values().filter(is_it).cloned().collect();
-        found.sort_by_key(|event| (event.created_at, event.fate.key));
+        found.sort_by_key(|event| (event.created_at, event.status.key));
         found.truncate(limit);
         found
     }
@@ -78,17 +83,17 @@ impl Topics {
         for write in writes.events.drain(..) {
             match write {
                 EventWrite::Insert(event) => {
-                    let known = self.named(event.fate.topic, &event.message.message_id);
+                    let known = self.named(event.status.topic, &event.message.message_id);
                     assert!(known.is_none(), "published twice");
-                    self.events.insert(event.fate.key, *event);
+                    self.events.insert(event.status.key, *event);
                 }
                 EventWrite::Say(key, message) => {
                     self.events.get_mut(&key).unwrap().message = message;
                 }
                 EventWrite::Move { before, after } => {
                     let event = self.events.get_mut(&after.key).unwrap();
-                    assert_eq!(event.fate.state, before, "{after:?}");
-                    event.fate = after;
+                    assert_eq!(event.status.state, before, "{after:?}");
+                    event.status = after;
                 }
             }
         }
@@ -125,7 +130,7 @@ impl Topics {
     fn check(&self) {
         for topic in self.topics.values() {
             for state in EventState::ALL {
-                let is_it = |e: &&Event| e.fate.topic == topic.id && e.fate.state == state;
+                let is_it = |e: &&Event| e.status.topic == topic.id && e.status.state == state;
                 let count = self.events.values().filter(is_it).count() as u64;
                 assert_eq!(topic.counts.of(state), count, "{} {}", topic.name, state.name());
             }

@@ -1,5 +1,7 @@
 //! A small world in memory: the engine's turns over virtual time, with work that takes time.
 
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use calendar::Zones;
@@ -43,6 +45,8 @@ pub(crate) struct World {
     pub(crate) deaf: Vec<String>,
     /// The notification settings of the node.
     pub(crate) setup: Setup,
+    /// The entities whose decision panicked because a test planted a panic.
+    pub(crate) set_aside: HashSet<Wakeup>,
     node: NodeId,
     pub(crate) rules: Rules,
     work: Work,
@@ -88,6 +92,7 @@ impl World {
             written: 0,
             deaf: Vec::new(),
             setup: Setup::NONE,
+            set_aside: HashSet::new(),
             node: NODE,
             rules: Rules::new(Zones::bundled()),
             work: Box::new(|_| (SignedDuration::ZERO, success())),
@@ -153,7 +158,7 @@ impl World {
     /// Creates a schedule from the JSON that a program would send.
     pub(crate) fn schedule(&mut self, workflow: WorkflowId, text: &str) -> ScheduleId {
         let declared = read_written(text).unwrap().declared;
-        let new = NewSchedule { workflow, trigger: None, declared };
+        let new = NewSchedule { workflow, declared_by: None, declared };
         match self.command(Command::CreateSchedules(vec![new])).unwrap() {
             Answer::Created(ids) => ids[0],
             other => panic!("{other:?}"),
@@ -221,7 +226,8 @@ impl World {
         let schedules = schedules.filter_map(|s| Some((s.wake_at()?, Wakeup::Schedule(s.id))));
         let handlers = self.memory.topics.wakeups();
         let handlers = handlers.map(|(at, id)| (at, Wakeup::Handler(id)));
-        let mut all: Vec<_> = runs.chain(schedules).chain(handlers).collect();
+        let all = runs.chain(schedules).chain(handlers);
+        let mut all: Vec<_> = all.filter(|(_, what)| !self.set_aside.contains(what)).collect();
         all.sort_unstable();
         all
     }
@@ -241,16 +247,25 @@ impl World {
         let due: Vec<Wakeup> = due.map(|(_, wakeup)| wakeup).collect();
         let capacity = Capacity::new(self.capacity.saturating_sub(self.going_on.len()));
         let moment = Moment::new(now, self.awake_since);
+        let is_planted = self.memory.planted.is_some();
         let mut turn = Turn::new(&mut self.memory, &self.rules, moment, self.node, capacity)
-            .telling(&self.setup);
+            .telling(&self.setup)
+            .without(&self.set_aside);
         for GoingOn { run, token, end, .. } in ended {
             // The engine refuses a late report, as it should.
             let _ = turn.report(run, token, end).map_err(|stop| stop.refusal().unwrap());
         }
-        for wakeup in due {
-            turn.wake(wakeup).unwrap();
+        let decided = catch_unwind(AssertUnwindSafe(|| {
+            due.into_iter().for_each(|wakeup| turn.wake(wakeup).unwrap());
+            turn.fill_slots().unwrap();
+        }));
+        if let Err(panic) = decided {
+            let what = turn.deciding().filter(|_| is_planted);
+            // As in a store, nothing is written, and the next turn does without what panicked.
+            let what = what.unwrap_or_else(|| resume_unwind(panic));
+            assert!(self.set_aside.insert(what), "{what:?} was set aside before");
+            return true;
         }
-        turn.fill_slots().unwrap();
         let turned = turn.finish();
         self.turns += 1;
         self.written = self.written.max(turned.writes.runs.len());

@@ -57,7 +57,8 @@ fn published(world: &mut World, text: &str) -> WorkflowId {
 
 fn schedules(world: &World) -> BTreeMap<String, &Schedule> {
     let all = world.memory.schedules.values();
-    all.filter_map(|schedule| Some((schedule.trigger.clone()?, schedule))).collect()
+    all.filter_map(|schedule| Some((schedule.declared_by.as_ref()?.to_string(), schedule)))
+        .collect()
 }
 
 fn next(world: &World, trigger: &str) -> String {

@@ -2,19 +2,14 @@
 
 use std::collections::HashSet;
 
-use super::calendars::{self, Calendars};
-use super::fields::Fields;
-use super::flaw::Flaw;
-use super::graph::Kept;
-use super::model::Definition;
-use super::names;
-use super::reading::{Field, Reading};
-use super::tree::{Kind, Node};
-use super::version::Version;
-use super::{
-    ReadContext, consumer, deadlines, incident_actions, json, limits, order, outputs, phase,
-    producer, step, topics, trigger,
-};
+use crate::definition::handlers::{consumer, phase, producer, topics};
+use crate::definition::model::Definition;
+use crate::definition::order::Kept;
+use crate::definition::reading::{Field, Fields, Reading, json, names};
+use crate::definition::text::{Flaw, Kind, Node};
+use crate::definition::time::{Calendars, calendars, deadlines};
+use crate::definition::version::Version;
+use crate::definition::{ReadContext, incident_actions, limits, order, outputs, steps, trigger};
 use crate::input_schema::InputSchema;
 
 /// Reads the definition as far as possible. Flaws are kept in `reading`.
@@ -57,14 +52,15 @@ pub(super) fn read(
     let producers =
         producers.map(|field| producer::read_all(reading, &field, &mut names, &defaults));
     let consumers = consumers.map(|field| consumer::read_all(reading, &field, &mut names));
-    let steps = match has_handlers {
-        true => fields.take("steps"),
-        false => fields.require("steps", "steps: [ { id: first, type: noop } ]"),
+    let steps = if has_handlers {
+        fields.take("steps")
+    } else {
+        fields.require("steps", "steps: [ { id: first, type: noop } ]")
     };
     let known = steps.as_ref().map(|field| ids(field)).unwrap_or_default();
     // Handlers accept any payload, so the schema applies only to the steps.
     reading.templates.input.clone_from(&input);
-    let steps = steps.map(|field| step::read_all(reading, &field, &defaults)).unwrap_or_default();
+    let steps = steps.map(|field| steps::read_all(reading, &field, &defaults)).unwrap_or_default();
     let at_once = fields.whole(reading, "max_concurrent_steps", 1..=limits::STEPS as u64);
     let deadline = fields.take("deadline");
     let deadline = deadline.map(|field| deadlines::read(reading, &field, &defaults));

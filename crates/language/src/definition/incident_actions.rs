@@ -6,15 +6,13 @@ use calendar::{Mistake, Problem};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::action::Channel;
-use super::fields::Fields;
-use super::reading::Reading;
-use super::{http, json, limits, names, notification, shape};
+use crate::definition::limits;
+use crate::definition::reading::{Fields, Reading, json, names, shape};
+use crate::definition::steps::{Channel, http, notification};
 
 /// One action when an incident begins or ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IncidentAction {
-    /// Who is notified.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notify: Vec<Channel>,
     /// The workflow that is started, with the run that failed or succeeded as its input.

@@ -4,97 +4,53 @@
 //! position; [`read_script`] does the same with the description that a script gives of itself. The
 //! checked form is stored as JSON and read back without checking again.
 //!
-//! The stages of reading a text: `tree` (values with their positions; for scripts `described`) →
-//! `reading` (typed values, all flaws) → `document`, `trigger`, `producer`, `consumer`, `step` and
-//! a file for each type of step (the meaning of keys) → `order` (dependencies between steps),
-//! `topics` (publishers and subscribers).
+//! The stages of reading a text: `text` (values with their positions) → `reading` (typed values,
+//! all flaws) → `document`, `trigger`, `handlers` and `steps` (the meaning of keys) → `order` (the
+//! dependencies between steps) and `handlers/topics.rs` (publishers and subscribers).
 
-mod action;
-mod approval;
-mod calendars;
-mod compensation;
-mod consumer;
-mod deadline;
-mod deadlines;
-mod described;
 mod document;
-pub(crate) mod duration;
-mod exec;
-mod fields;
-mod flaw;
-mod for_each;
-mod gateway;
-mod graph;
 pub mod handlers;
-mod http;
 mod incident_actions;
-mod injection;
-mod interpreters;
-mod json;
 pub mod limits;
-mod literal;
 mod model;
-mod names;
-mod notification;
-mod number;
+mod named_elsewhere;
 mod order;
 mod outputs;
-mod path;
-mod phase;
-mod producer;
-mod publish;
-mod quoting;
-mod reach;
 mod reading;
 mod schema;
-mod script;
-mod script_texts;
-pub(crate) mod shape;
-mod source;
-mod step;
-mod step_references;
-mod sub_process;
-mod template_fill;
+mod steps;
 mod templates;
-mod time_span;
-mod timer;
-mod topics;
-mod tree;
+mod text;
+mod time;
 mod trigger;
-mod until;
 mod version;
-mod wait_for;
 mod warnings;
-mod worker;
 
 use calendar::{Calendar, Zones};
 use jiff::Timestamp;
 
-pub use action::{
-    Action, AgentTask, Channel, ExecAction, ForEach, Gateway, GatewayKind, HttpAction,
-    HumanApproval, Notification, Publish, Route, ScriptAction, SubProcess, Timer, WaitFor,
-    WorkerAction,
-};
-pub use deadline::{Deadline, DeadlineAction, DeadlineEnd, From, Limit, When};
-pub use exec::EXEC_NOT_ALLOWED;
-pub use flaw::Flaw;
-pub use graph::{Graph, Kept};
-pub use handlers::{Consumer, Handled, HandlerKind, Producer, TopicDeclaration};
-pub use http::CONNECTION_HEADERS;
+pub use handlers::{Consumer, DeclaredBy, Handled, HandlerKind, Producer, TopicDeclaration};
 pub(crate) use incident_actions::read as read_incident_actions;
 pub use incident_actions::{IncidentAction, host_of};
 pub use model::{Compensation, Definition, OnError, Output, Step, StepRetry, Trigger, TriggerKind};
+pub use named_elsewhere::{unknown_secrets, unknown_workflows};
+pub use order::{Graph, Kept};
+pub(crate) use reading::shape;
 pub use schema::{calendar_schema, schedule_keys, schedule_schema, schema};
 pub(crate) use schema::{rule_keys, timing_keys};
-pub use script_texts::{ScriptText, described_script_texts, script_texts};
-pub use time_span::TimeSpan;
-pub use tree::cut;
-pub use until::Until;
+pub use steps::{
+    Action, AgentTask, CONNECTION_HEADERS, Channel, EXEC_NOT_ALLOWED, ExecAction, ForEach, Gateway,
+    GatewayKind, HttpAction, HumanApproval, Notification, Publish, Route, ScriptAction, SubProcess,
+    Timer, WaitFor, WorkerAction,
+};
+pub use text::{Flaw, ScriptText, cut, described_script_texts, script_texts};
+pub(crate) use time::duration;
+pub use time::{Deadline, DeadlineAction, DeadlineEnd, From, Limit, TimeSpan, Until, When};
 pub use version::Version;
 pub use warnings::{calendars_of_others, commands, locate, unreachable_channels, warnings};
 
 use reading::Reading;
-use source::{Source, Span};
+use text::{Source, Span, described, tree};
 
 /// The context that a definition is checked against.
 pub struct ReadContext<'a> {
@@ -228,9 +184,4 @@ pub fn read_bytes(bytes: &[u8], context: &ReadContext<'_>) -> Result<Definition,
     let flaw = Flaw::new("encoding", message).suggest("save the text as UTF-8");
     reading.report("", Span::new(valid, valid), flaw);
     Err(reading.finish())
-}
-
-/// The flaw of an unquoted `{{ … }}`, which YAML reads as a mapping.
-fn unquoted_template() -> Flaw {
-    Flaw::new("quotes", "a text that begins with {{ must be quoted").suggest("\"{{ … }}\"")
 }

@@ -5,12 +5,12 @@ use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::action::Action;
-use super::deadline::Deadline;
-use super::graph::Kept;
-use super::handlers::{Consumer, Producer, TopicDeclaration};
-use super::incident_actions::IncidentAction;
-use super::version::Version;
+use crate::definition::handlers::{Consumer, Producer, TopicDeclaration};
+use crate::definition::incident_actions::IncidentAction;
+use crate::definition::order::Kept;
+use crate::definition::steps::Action;
+use crate::definition::time::Deadline;
+use crate::definition::version::Version;
 use crate::input_schema::InputSchema;
 
 /// A checked workflow. Its values can be relied on.

@@ -2,13 +2,11 @@
 
 use std::collections::HashSet;
 
-use super::fields::Fields;
-use super::flaw::Flaw;
-use super::limits;
-use super::model::Output;
-use super::names;
-use super::reading::{Field, Reading};
-use super::templates::Place;
+use crate::definition::limits;
+use crate::definition::model::Output;
+use crate::definition::reading::{Field, Fields, Reading, names};
+use crate::definition::templates::Place;
+use crate::definition::text::Flaw;
 
 pub(super) fn read(reading: &mut Reading<'_>, field: &Field<'_>) -> Vec<Output> {
     let items = reading.list(field, limits::OUTPUTS).unwrap_or_default();

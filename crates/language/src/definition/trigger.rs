@@ -3,19 +3,14 @@
 use calendar::{Mistake, Timing, TimingContext, TimingSpec};
 use serde_json::{Map, Value};
 
-use super::calendars::Calendars;
-use super::fields::Fields;
-use super::flaw::Flaw;
-use super::json;
-use super::model::{Trigger, TriggerKind, with_defaults};
-use super::names::{self, Ids};
-use super::path::join;
-use super::reading::{Field, Reading};
-use super::schema::{policy_keys, rule_keys, timing_keys};
-use super::templates::Place;
-use super::topics::{self, Role};
-use super::tree::{Entry, cut};
-use super::{ReadContext, limits, shape};
+use crate::definition::handlers::{Role, topics};
+use crate::definition::model::{Trigger, TriggerKind, with_defaults};
+use crate::definition::reading::{Field, Fields, Ids, Reading, json, names, shape};
+use crate::definition::schema::{policy_keys, rule_keys, timing_keys};
+use crate::definition::templates::Place;
+use crate::definition::text::{Entry, Flaw, cut, join};
+use crate::definition::time::Calendars;
+use crate::definition::{ReadContext, limits};
 use crate::input_schema::InputSchema;
 use crate::policy::retry::RetrySpec;
 use crate::schedule::{self, keys};

@@ -3,18 +3,13 @@
 use calendar::{CatchUp, CatchUpSpec, Zone};
 use serde_json::{Map, Value};
 
-use super::TimeSpan;
-use super::action::{Action, Timer};
-use super::calendars::Calendars;
-use super::flaw::Flaw;
-use super::handlers::Consumer;
-use super::model::{Definition, Step, TriggerKind};
-use super::path::{follow, join};
-use super::source::Source;
-use super::tree::{Kind, Node};
-use super::trigger::{self, Defaults};
-use super::until::Until;
-use super::{ReadContext, tree};
+use crate::definition::handlers::Consumer;
+use crate::definition::model::{Definition, Step, TriggerKind};
+use crate::definition::steps::{Action, Timer};
+use crate::definition::text::{Flaw, Kind, Node, Source, follow, join, tree};
+use crate::definition::time::{Calendars, Until};
+use crate::definition::trigger::{self, Defaults};
+use crate::definition::{ReadContext, TimeSpan};
 use crate::notification_setup::Setup;
 
 /// Warnings, which prevent nothing: a trigger that never fires, a time in a daylight saving gap, a
@@ -240,11 +235,11 @@ fn by_place(root: &Node, path: &str) -> String {
         let given = step.entry("id").map(|entry| &entry.value.kind);
         matches!(given, Some(Kind::Text(given)) if given == id)
     };
-    let place = match root.entry("steps").map(|entry| &entry.value.kind) {
+    let index = match root.entry("steps").map(|entry| &entry.value.kind) {
         Some(Kind::List(steps)) => steps.iter().position(is),
         _ => None,
     };
-    place.map_or("steps".to_owned(), |place| format!("steps[{place}]{below}"))
+    index.map_or("steps".to_owned(), |index| format!("steps[{index}]{below}"))
 }
 
 /// Flaws for channels that a node with this setup cannot reach, with their positions.

@@ -101,9 +101,10 @@ impl<'s> Working<'_, 's, '_> {
             Expr::BinOp(op) => return self.binary(op, place).map(Ok),
             Expr::Compare(chain) => self.compare(chain, place)?,
             Expr::IfExpr(choice) => {
-                let chosen = match operators::is_true(&*self.value(&choice.test_expr)?) {
-                    true => Some(&choice.true_expr),
-                    false => choice.false_expr.as_ref(),
+                let chosen = if operators::is_true(&*self.value(&choice.test_expr)?) {
+                    Some(&choice.true_expr)
+                } else {
+                    choice.false_expr.as_ref()
                 };
                 self.value(chosen.ok_or_else(|| unknown(place))?)?
             }

@@ -29,6 +29,7 @@ mod operators;
 mod pieces;
 mod print;
 mod references;
+mod requirement;
 mod scope;
 mod syntax;
 
@@ -36,8 +37,9 @@ use serde_json::{Map, Value};
 
 pub use fault::{ExpressionError, Fault};
 pub use references::{
-    InputReference, OF_A_RUN, OF_A_WORKFLOW, OF_AN_EVENT, References, Root, StepReference,
+    Key, OF_A_RUN, OF_A_WORKFLOW, OF_AN_EVENT, References, Root, StepReference, ValueReference,
 };
+pub use requirement::{Requirement, requirement, value_class};
 pub use scope::Scope;
 
 use evaluate::Evaluation;
@@ -62,6 +64,12 @@ pub fn check_template(text: &str) -> Result<References, Vec<Fault>> {
         }
     }
     if faults.is_empty() { Ok(references) } else { Err(faults) }
+}
+
+/// The part of `input` or `item` whose value a text yields: the text is one template, and the
+/// template is nothing but that part.
+pub fn only_value(text: &str) -> Option<ValueReference> {
+    only_expression(text).and_then(|(inside, _)| references::only_value(inside))
 }
 
 /// Whether a condition holds. A value other than `true` or `false` holds if it is neither `null`,

@@ -106,9 +106,10 @@ pub(super) fn arithmetic(
 ) -> Result<Value, Fault> {
     let (Value::Number(l), Value::Number(r)) = (left, right) else {
         let fault = mismatch("calculated with", left, right, place);
-        return Err(match left.is_string() || right.is_string() {
-            true => fault.suggest("~ to join texts"),
-            false => fault,
+        return Err(if left.is_string() || right.is_string() {
+            fault.suggest("~ to join texts")
+        } else {
+            fault
         });
     };
     let by_zero = decimal(r) == 0.0;

@@ -7,10 +7,12 @@ use super::syntax::end_of_text;
 /// A piece of a text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece<'t> {
-    /// Literal text.
     Literal(&'t str),
     /// The text between the braces, and its offset in the whole text.
-    Expression { text: &'t str, at: usize },
+    Expression {
+        text: &'t str,
+        at: usize,
+    },
 }
 
 /// Whether the text contains a template.

@@ -92,19 +92,41 @@ pub struct References {
     pub steps: Vec<StepReference>,
     /// The literal names of secrets, in the order of the text.
     pub secrets: Vec<String>,
-    /// The references to `input`, in the order of the text.
-    pub inputs: Vec<InputReference>,
+    /// The references to `input` and `item`, in the order of the text.
+    pub values: Vec<ValueReference>,
 }
 
-/// A reference to a part of `input`.
+/// A reference to a part of `input` or of `item`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InputReference {
-    /// The literal names that lead to it; empty for `input` as a whole.
-    pub names: Vec<String>,
-    /// The span of the root and these names.
+pub struct ValueReference {
+    /// [`Root::Input`] or [`Root::Item`].
+    pub root: Root,
+    /// The keys that lead from the root to the part; empty for the root as a whole.
+    pub keys: Vec<Key>,
+    /// The span of the root and these keys.
     pub span: Range<usize>,
     /// Whether the value may be missing: under `default` and `is defined`.
     pub may_be_missing: bool,
+}
+
+/// One step into a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// The literal name of a field.
+    Name(String),
+    /// A literal number, which leads to an item of a list.
+    Index,
+    /// A key that is known only when the expression is evaluated.
+    Computed,
+}
+
+impl Key {
+    fn name(self) -> Option<String> {
+        match self {
+            Key::Name(name) => Some(name),
+            Key::Index | Key::Computed => None,
+        }
+    }
 }
 
 /// A reference to a step.
@@ -121,8 +143,27 @@ impl References {
     pub(super) fn add(&mut self, expression: &str, at: usize) -> Result<(), Fault> {
         let source = Source::new(expression, at)?;
         let parsed = source.parse()?;
-        Walk { source: &source, found: self, may_be_missing: false }.expr(&parsed)
+        self.visit(&source, &parsed)
     }
+
+    /// Adds the names that a part of an expression uses.
+    pub(super) fn visit(&mut self, source: &Source<'_>, expr: &Expr<'_>) -> Result<(), Fault> {
+        Walk { source, found: self, may_be_missing: false }.expr(expr)
+    }
+}
+
+/// The part of `input` or `item` that an expression is, if it is nothing else.
+pub(super) fn only_value(expression: &str) -> Option<ValueReference> {
+    let source = Source::new(expression, 0).ok()?;
+    let parsed = source.parse().ok()?;
+    if !matches!(parsed, Expr::Var(_) | Expr::GetAttr(_) | Expr::GetItem(_)) {
+        return None;
+    }
+    let mut found = References::default();
+    found.visit(&source, &parsed).ok()?;
+    // Subscripts are visited before the root that they belong to, so that root is the last one.
+    let (root, _) = found.roots.last()?;
+    found.values.pop().filter(|value| value.root == *root)
 }
 
 struct Walk<'w, 't> {
@@ -215,24 +256,15 @@ impl Walk<'_, '_> {
         let mut parts = Vec::new();
         let (mut at, mut end) = (expr, None);
         let var = loop {
-            let (inner, name, span) = match at {
-                Expr::GetAttr(attr) => (&attr.expr, Some(attr.name.to_owned()), attr.span()),
-                Expr::GetItem(item) => {
-                    let name = match &item.subscript_expr {
-                        Expr::Const(name) => name.value.as_str().map(str::to_owned),
-                        other => {
-                            self.expr(other)?;
-                            None
-                        }
-                    };
-                    (&item.expr, name, item.span())
-                }
+            let (inner, key, span) = match at {
+                Expr::GetAttr(attr) => (&attr.expr, Key::Name(attr.name.to_owned()), attr.span()),
+                Expr::GetItem(item) => (&item.expr, self.key(&item.subscript_expr)?, item.span()),
                 Expr::Var(var) => break var,
                 other => return self.expr(other),
             };
             let place = self.source.place(span);
             end = end.or(Some(place.end));
-            parts.push((name, place.end));
+            parts.push((key, place.end));
             at = inner;
         };
         let place = self.source.place(var.span());
@@ -241,37 +273,40 @@ impl Walk<'_, '_> {
         }
         let root = root(var.id, &place)?;
         self.found.roots.push((root, place.clone()));
-        let mut parts = parts.into_iter().rev();
+        let parts = parts.into_iter().rev();
+        if matches!(root, Root::Input | Root::Item) {
+            let mut span = place;
+            let keys = parts.map(|(key, end)| {
+                span.end = end;
+                key
+            });
+            let keys = keys.collect();
+            let may_be_missing = self.may_be_missing;
+            self.found.values.push(ValueReference { root, keys, span, may_be_missing });
+            return Ok(());
+        }
+        let mut parts = parts.map(|(key, end)| (key.name(), end));
         match root {
             Root::Steps => self.step(place, parts.next(), parts.next()),
             Root::Secrets => {
                 self.found.secrets.extend(parts.next().and_then(|(name, _)| name));
                 Ok(())
             }
-            Root::Input => {
-                self.input(place, parts);
-                Ok(())
-            }
             Root::Run => shown("a run", &OF_A_RUN, place, parts.next()),
             Root::Workflow => shown("a workflow", &OF_A_WORKFLOW, place, parts.next()),
             Root::Event => shown("an event", &OF_AN_EVENT, place, parts.next()),
-            Root::Item | Root::Index => Ok(()),
+            Root::Input | Root::Item | Root::Index => Ok(()),
         }
     }
 
-    /// Adds a reference to `input` with the literal names that lead to it.
-    fn input(
-        &mut self,
-        root: Range<usize>,
-        mut parts: impl Iterator<Item = (Option<String>, usize)>,
-    ) {
-        let may_be_missing = self.may_be_missing;
-        let mut named = InputReference { names: Vec::new(), span: root, may_be_missing };
-        while let Some((Some(name), end)) = parts.next() {
-            named.names.push(name);
-            named.span.end = end;
-        }
-        self.found.inputs.push(named);
+    /// The key that a subscript gives, whose own names are visited too.
+    fn key(&mut self, subscript: &Expr<'_>) -> Result<Key, Fault> {
+        let Expr::Const(constant) = subscript else {
+            self.expr(subscript)?;
+            return Ok(Key::Computed);
+        };
+        let name = constant.value.as_str().map(str::to_owned);
+        Ok(name.map_or(Key::Index, Key::Name))
     }
 
     fn step(

@@ -43,7 +43,6 @@ impl Scope {
         Ok(())
     }
 
-    /// Sets the run.
     pub fn run(&mut self, run: Value) {
         self.roots[Root::Run as usize] = Some(Arc::new(run));
     }
@@ -64,9 +63,21 @@ impl Scope {
         self.read(Root::Event, json)
     }
 
-    /// Adds a secret. Only for an attempt that is performed, never for anything that is stored.
-    pub fn secret(&mut self, name: &str, text: &str) {
-        self.entry(Root::Secrets, name, Value::from(text));
+    /// Sets the secrets. Only for an attempt that is performed, never for anything that is stored.
+    pub fn secrets<'s>(&mut self, secrets: impl IntoIterator<Item = (&'s str, &'s str)>) {
+        let texts = secrets.into_iter().map(|(name, text)| (name.to_owned(), text.into()));
+        let secrets = Value::Object(texts.collect::<Map<_, _>>());
+        self.roots[Root::Secrets as usize] = Some(Arc::new(secrets));
+    }
+
+    /// The same names with `change` applied to each of their values. Secrets that were added before
+    /// are changed as well.
+    #[must_use]
+    pub fn changed(&self, change: impl Fn(Value) -> Value) -> Scope {
+        let changed = |root: &Option<Arc<Value>>| {
+            root.as_ref().map(|value| Arc::new(change(Value::clone(value))))
+        };
+        Scope { roots: self.roots.each_ref().map(changed), is_payload: self.is_payload }
     }
 
     /// The value of a root, such as `input` or `steps`.

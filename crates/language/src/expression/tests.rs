@@ -273,7 +273,7 @@ fn the_deepest_that_are_allowed() {
 #[test]
 fn secrets_are_not_told_in_errors() {
     let mut scope = Scope::default();
-    scope.secret("key", "hunter2");
+    scope.secrets([("key", "hunter2")]);
     assert_eq!(text("Bearer {{ secrets.key }}", &scope).as_deref(), Ok("Bearer hunter2"));
     for template in ["{{ secrets.key | int }}", "{{ secrets.key + 1 }}", "{{ secrets.key.x }}"] {
         let error = text(template, &scope).unwrap_err();
@@ -363,4 +363,36 @@ fn an_error_names_the_whole_of_what_is_missing() {
     assert_eq!(error.to_string(), "input.payload.price: price is not defined");
     let error = holds(r#"input["payload"].price > 1"#, &scope).unwrap_err();
     assert_eq!(error.to_string(), r#"input["payload"].price: price is not defined"#);
+}
+
+#[test]
+fn what_a_condition_requires_of_an_event_is_known_before_the_event_is() {
+    use super::{Requirement, requirement, value_class};
+    let mut scope = Scope::default();
+    scope.input(r#"{"order": 7, "name": "x", "rows": [1]}"#).unwrap();
+    let field = |path: &[&str], value: serde_json::Value| Requirement::Field {
+        path: path.iter().map(|name| (*name).to_owned()).collect(),
+        class: value_class(&value),
+    };
+    let cases = [
+        ("event.payload.order == input.order", field(&["payload", "order"], json!(7.0))),
+        ("input.order == event.payload.order", field(&["payload", "order"], json!(7))),
+        ("{{ event.title == 'a' }}", field(&["title"], json!("a"))),
+        ("event[\"title\"] == input.name and event.x > 1", field(&["title"], json!("x"))),
+        ("event.x > 1 and (event.title == null and event.y)", field(&["title"], json!(null))),
+        ("event.payload == input.rows", field(&["payload"], json!([2, 3]))),
+        ("event.payload.order == input.missing", Requirement::Impossible),
+        ("event.a == event.b", Requirement::Evaluation),
+        ("event.a == 1 or event.b == 2", Requirement::Evaluation),
+        ("not event.a == 1", Requirement::Evaluation),
+        ("event.a != 1", Requirement::Evaluation),
+        ("event.a[0] == 1", Requirement::Evaluation),
+        ("1 == event.a == 1", Requirement::Evaluation),
+        ("input.order == 7", Requirement::Evaluation),
+    ];
+    for (condition, expected) in cases {
+        assert_eq!(requirement(condition, &scope), expected, "{condition}");
+    }
+    assert_eq!(value_class(&json!(7)), value_class(&json!(7.0)));
+    assert_ne!(value_class(&json!(7)), value_class(&json!("7")));
 }

@@ -14,6 +14,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::expression::Key;
+
 /// Deepest nesting of a schema. Reading and checking recurse this deep.
 pub const DEPTH: usize = 16;
 /// Most mistakes of a payload that are reported at once.
@@ -139,27 +141,115 @@ impl JsonType {
     }
 }
 
+/// A key that cannot lead anywhere.
+#[derive(Debug, PartialEq)]
+pub struct NoSuchPart<'s> {
+    /// The index of the key.
+    pub index: usize,
+    /// The schema of the value that has no such part.
+    pub of: &'s InputSchema,
+}
+
+impl NoSuchPart<'_> {
+    /// The fields that the value may have.
+    pub fn listed(&self) -> Vec<&str> {
+        self.of.properties.keys().map(String::as_str).collect()
+    }
+
+    /// Whether the value is a list, whose items may have the field.
+    pub fn is_of_list(&self) -> bool {
+        self.of.may_be(JsonType::Array) && !self.of.may_be(JsonType::Object)
+    }
+}
+
 impl InputSchema {
-    /// The index of the first of these names that cannot lead anywhere, with the names that are
-    /// listed there. It is a field that the schema does not list, where it does not allow others.
-    pub fn unknown_field(&self, names: &[String]) -> Option<(usize, Vec<&str>)> {
+    /// The schema of the part that these keys lead to, `None` if nothing is known of it, or the key
+    /// that cannot lead anywhere.
+    pub fn part(&self, keys: &[Key]) -> Result<Option<&InputSchema>, NoSuchPart<'_>> {
         let mut at = self;
-        for (place, name) in names.iter().enumerate() {
-            if place == 0 && name == "payload" && !self.properties.contains_key("payload") {
-                continue;
-            }
-            match (at.properties.get(name), &at.additional_properties) {
-                (Some(below), _) => at = below,
-                (None, Some(Additional::Each(each))) => at = each,
-                (None, Some(Additional::Allowed(true))) => return None,
-                // A schema that lists no fields says nothing about them.
-                (None, None) if at.properties.is_empty() => return None,
-                (None, _) => {
-                    return Some((place, at.properties.keys().map(String::as_str).collect()));
-                }
+        for (index, key) in keys.iter().enumerate() {
+            let below = match key {
+                Key::Name(name) => at.field(name).map_err(|()| NoSuchPart { index, of: at })?,
+                Key::Index => at.items.as_deref(),
+                // A computed key of a mapping may be any of its fields.
+                Key::Computed if at.may_be(JsonType::Object) => None,
+                Key::Computed => at.items.as_deref(),
+            };
+            match below {
+                Some(below) => at = below,
+                None => return Ok(None),
             }
         }
-        None
+        Ok(Some(at))
+    }
+
+    /// The schema of a field, `None` if the field may be anything. A field cannot exist if the
+    /// schema lists others and does not allow more, or if the value cannot be a mapping.
+    fn field(&self, name: &str) -> Result<Option<&InputSchema>, ()> {
+        match (self.properties.get(name), &self.additional_properties) {
+            _ if !self.may_be(JsonType::Object) => Err(()),
+            (Some(field), _) => Ok(Some(field)),
+            (None, Some(Additional::Each(each))) => Ok(Some(each)),
+            (None, Some(Additional::Allowed(true))) => Ok(None),
+            // A schema that lists no fields says nothing about them.
+            (None, None) if self.properties.is_empty() => Ok(None),
+            (None, _) => Err(()),
+        }
+    }
+
+    fn may_be(&self, kind: JsonType) -> bool {
+        self.types.is_empty() || self.types.contains(&kind)
+    }
+
+    /// The schema that the items of a written list fulfil. A text with templates may become any
+    /// value, so it restricts nothing.
+    pub fn of_items(items: &[Value]) -> InputSchema {
+        let known = items.iter().map(InputSchema::of_value);
+        known.reduce(InputSchema::either).unwrap_or_default()
+    }
+
+    fn of_value(value: &Value) -> InputSchema {
+        let (kind, properties) = match value {
+            Value::Object(fields) => {
+                let field =
+                    |(name, value): (&String, &Value)| (name.clone(), InputSchema::of_value(value));
+                (JsonType::Object, fields.iter().map(field).collect())
+            }
+            Value::String(text) if text.contains("{{") => return InputSchema::default(),
+            Value::Array(items) => {
+                let items = Some(Box::new(InputSchema::of_items(items)));
+                return InputSchema { types: vec![JsonType::Array], items, ..Self::default() };
+            }
+            Value::String(_) => (JsonType::String, BTreeMap::new()),
+            Value::Number(_) => (JsonType::Number, BTreeMap::new()),
+            Value::Bool(_) => (JsonType::Boolean, BTreeMap::new()),
+            Value::Null => (JsonType::Null, BTreeMap::new()),
+        };
+        InputSchema { types: vec![kind], properties, ..Self::default() }
+    }
+
+    /// What is known of a value that one of two schemas describes.
+    fn either(mut self, other: InputSchema) -> InputSchema {
+        if self.types.is_empty() || other.types.is_empty() {
+            return InputSchema::default();
+        }
+        for kind in other.types {
+            if !self.types.contains(&kind) {
+                self.types.push(kind);
+            }
+        }
+        for (name, field) in other.properties {
+            let known = match self.properties.remove(&name) {
+                Some(known) => known.either(field),
+                None => field,
+            };
+            self.properties.insert(name, known);
+        }
+        self.items = match (self.items, other.items) {
+            (Some(items), Some(others)) => Some(Box::new(items.either(*others))),
+            (items, others) => items.or(others),
+        };
+        self
     }
 
     /// The constraints in one line for people.

@@ -1,5 +1,7 @@
 use serde_json::{Value, json};
 
+use crate::expression::Key;
+
 use super::InputSchema;
 
 fn schema(written: Value) -> InputSchema {
@@ -141,17 +143,66 @@ fn what_is_not_obeyed_is_refused() {
     assert_eq!(told(deep).1, "the schema is nested too deep");
 }
 
+/// The index of the key of `path` that leads nowhere, with the fields that are listed there.
+/// `[]` is an index and `[?]` a computed key.
+fn no_part<'s>(schema: &'s InputSchema, path: &str) -> Option<(usize, Vec<&'s str>)> {
+    let keys: Vec<Key> = path
+        .split('.')
+        .map(|key| match key {
+            "[]" => Key::Index,
+            "[?]" => Key::Computed,
+            name => Key::Name(name.to_owned()),
+        })
+        .collect();
+    let missing = schema.part(&keys).err()?;
+    Some((missing.index, missing.of.properties.keys().map(String::as_str).collect()))
+}
+
 #[test]
 fn fields_that_are_not_listed_are_unknown_unless_the_schema_says_that_there_may_be_others() {
-    let names = |path: &str| path.split('.').map(str::to_owned).collect::<Vec<_>>();
-    let listed = schema(json!({"properties": {"order": {"properties": {"id": {}}}, "any": {}}}));
-    assert_eq!(listed.unknown_field(&names("order.id")), None);
-    assert_eq!(listed.unknown_field(&names("payload.order.id")), None);
-    assert_eq!(listed.unknown_field(&names("any.thing")), None);
-    assert_eq!(listed.unknown_field(&names("order.ib")), Some((1, vec!["id"])));
-    assert_eq!(listed.unknown_field(&names("oder")), Some((0, vec!["any", "order"])));
+    let listed = schema(json!({"properties": {"order": {"properties": {"id": {}}}, "any": {},
+        "rows": {"type": "array", "items": {"properties": {"id": {}}}},
+        "open": {"items": {"properties": {"id": {}}}}, "total": {"type": "number"}}}));
+    for (path, expected) in [
+        ("order.id", None),
+        ("any.thing", None),
+        ("any.[].thing", None),
+        ("rows.[].id", None),
+        ("rows.[?].id", None),
+        // A mapping whose key is computed: which field it is cannot be known.
+        ("open.[?].ib", None),
+        ("order.[?].ib", None),
+        ("order.ib", Some((1, vec!["id"]))),
+        ("oder", Some((0, vec!["any", "open", "order", "rows", "total"]))),
+        ("rows.[].ib", Some((2, vec!["id"]))),
+        ("rows.[?].ib", Some((2, vec!["id"]))),
+        ("open.[].ib", Some((2, vec!["id"]))),
+        ("rows.id", Some((1, vec![]))),
+        ("total.cents", Some((1, vec![]))),
+    ] {
+        assert_eq!(no_part(&listed, path), expected, "{path}");
+    }
     let open = schema(json!({"properties": {"a": {}}, "additionalProperties": true}));
-    assert_eq!(open.unknown_field(&names("b")), None);
+    assert_eq!(no_part(&open, "b"), None);
+}
+
+#[test]
+fn what_is_known_of_items_that_are_written_out() {
+    let items = [json!({"a": 1, "b": [{"c": 1}]}), json!({"a": "x", "d": "{{ input }}"})];
+    let known = InputSchema::of_items(&items);
+    for (path, expected) in [
+        ("a", None),
+        ("d.anything", None),
+        ("b.[].c", None),
+        ("b.[].e", Some((2, vec!["c"]))),
+        ("a.x", Some((1, vec![]))),
+        ("e", Some((0, vec!["a", "b", "d"]))),
+    ] {
+        assert_eq!(no_part(&known, path), expected, "{path}");
+    }
+    let mixed = InputSchema::of_items(&[json!({"a": 1}), json!("{{ input.x }}")]);
+    assert_eq!(no_part(&mixed, "z"), None);
+    assert_eq!(no_part(&InputSchema::of_items(&[]), "z"), None);
 }
 
 #[test]

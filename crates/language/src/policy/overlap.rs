@@ -30,7 +30,6 @@ impl TryFrom<String> for Overlap {
 }
 
 impl Overlap {
-    /// Every policy.
     pub const ALL: [Overlap; 6] = [
         Overlap::Skip,
         Overlap::Queue,

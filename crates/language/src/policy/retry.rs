@@ -43,7 +43,6 @@ impl TryFrom<String> for OnExhausted {
 }
 
 impl OnExhausted {
-    /// Both values.
     pub const ALL: [OnExhausted; 2] = [OnExhausted::Die, OnExhausted::Continue];
 
     /// The name in a declaration.

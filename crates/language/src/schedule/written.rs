@@ -67,7 +67,6 @@ pub struct Written {
     pub workflow: Option<String>,
     /// The trigger of the workflow that it stands for.
     pub trigger: Option<String>,
-    /// All other fields.
     pub declared: Box<Declared>,
 }
 

@@ -120,6 +120,79 @@ fn a_template_in_place_of_a_program_or_of_its_options() {
 }
 
 #[test]
+fn a_template_in_the_options_of_a_program_that_starts_others() {
+    for (command, at) in [
+        ("[find, /srv, -exec, '{{ input.x }}', '{}', ';']", 3),
+        ("[find, /srv, -type, f, '{{ input.x }}']", 4),
+        ("[find, '{{ input.x }}', -name, a]", 1),
+        ("[find, /srv, -exec, sh, -c, 'rm {{ input.x }}', ';']", 5),
+        ("[tar, -xf, a.tar, '--to-command={{ input.x }}']", 3),
+        ("[tar, -xf, a.tar, --checkpoint=1, --checkpoint-action, 'exec={{ input.x }}']", 5),
+        ("[tar, -I, '{{ input.x }}', -xf, a.tar]", 2),
+        ("[tar, -czf, a.tgz, '{{ input.x }}']", 3),
+        ("[rsync, -ave, '{{ input.x }}', a, b]", 2),
+        ("[rsync, '--rsh={{ input.x }}', a, b]", 1),
+        ("[rsync, -a, '{{ input.x }}', host:b]", 2),
+        ("[scp, -o, 'ProxyCommand={{ input.x }}', a, host:b]", 2),
+        ("[ssh, -o, 'ProxyCommand={{ input.x }}', host, id]", 2),
+        ("[ssh, '-oProxyCommand={{ input.x }}', host, id]", 1),
+        ("[git, -c, '{{ input.x }}', status]", 2),
+        ("[git, '{{ input.x }}']", 1),
+        ("[git, clone, '{{ input.x }}']", 2),
+        ("[git, clone, '--upload-pack={{ input.x }}', a]", 2),
+        ("[vim, -c, '{{ input.x }}', file]", 2),
+        ("[vim, '+{{ input.x }}', file]", 1),
+        ("[emacs, --batch, --eval, '{{ input.x }}']", 3),
+        ("[gdb, -ex, '{{ input.x }}', program]", 2),
+        ("[nice, gdb, --batch, -ex, '{{ input.x }}', program]", 4),
+        ("[xargs, '{{ input.x }}']", 1),
+        ("[env, A=b, '{{ input.x }}']", 2),
+        ("[sudo, '{{ input.x }}']", 1),
+        ("[sudo, -u, bob, '{{ input.x }}']", 3),
+        ("[timeout, '5', '{{ input.x }}']", 2),
+        ("[timeout, -s, KILL, '5', '{{ input.x }}']", 4),
+        ("[chroot, /srv/box, '{{ input.x }}']", 2),
+        ("[gosu, bob, '{{ input.x }}']", 2),
+        ("[npx, '{{ input.x }}']", 1),
+    ] {
+        check_refused(&format!("command: {command}"), &format!("steps[0].command[{at}]"));
+    }
+}
+
+#[test]
+fn a_template_in_the_folder_of_a_program_that_is_looked_for_there() {
+    for command in [
+        "[./run.sh]",
+        "[bin/run]",
+        "[nice, ./run.sh]",
+        "[sh, run.sh]",
+        "[python3, job.py]",
+        "[python3, -m, job]",
+        "[node, app.js]",
+        "[make]",
+        "[npm, run, x]",
+        "[git, status]",
+        "[docker, compose, up]",
+        "[sh, -c, './run.sh']",
+    ] {
+        let step = format!("command: {command}, cwd: '/srv/{{{{ input.x }}}}'");
+        check_refused(&step, "steps[0].cwd");
+    }
+    check_refused("shell: true, command: 'ls; ./run.sh', cwd: '{{ input.x }}'", "steps[0].cwd");
+    for step in [
+        "command: [./run.sh], cwd: /srv/app",
+        "command: [make], cwd: /srv/app",
+        "command: [/srv/app/run.sh], cwd: '/data/{{ input.x }}'",
+        "command: [ls, -l], cwd: '/data/{{ input.x }}'",
+        "command: [sh, /srv/app/run.sh], cwd: '/data/{{ input.x }}'",
+        "command: [nice, python3, /srv/app/job.py], cwd: '/data/{{ input.x }}'",
+        "shell: true, command: 'ls | wc -l', cwd: '/data/{{ input.x }}'",
+    ] {
+        accept(&definition(step));
+    }
+}
+
+#[test]
 fn one_mistake_is_told_once() {
     for (step, code) in [
         ("command: [ls], env: {'{{ input.n }}': x}", "env"),
@@ -219,6 +292,20 @@ fn templates_that_stay_arguments_and_data() {
         "command: [echo, -c, '{{ input.x }}'], stdin: '{{ input.x }}'",
         "command: [psql, -v, 'x={{ input.x }}', -f, query.sql]",
         "command: [cat], env: {X: '{{ input.x }}'}",
+        "command: [curl, 'https://x/{{ input.id }}']",
+        "command: [./report.sh, '{{ input.x }}']",
+        "command: [find, /srv, -name, '{{ input.x }}', -delete]",
+        "command: [find, '/srv/{{ input.x }}', -type, f]",
+        "command: [find, /srv, -exec, grep, -l, 'id={{ input.x }}', '{}', ';']",
+        "command: [tar, -czf, '{{ input.x }}.tgz', -C, '{{ input.y }}', data]",
+        "command: [tar, -czf, a.tgz, --, '{{ input.x }}']",
+        "command: [rsync, -a, data/, 'host:/srv/{{ input.x }}']",
+        "command: [git, commit, -m, '{{ input.x }}']",
+        "command: [git, checkout, '{{ input.x }}']",
+        "command: [git, clone, --, '{{ input.x }}']",
+        "command: [sudo, -u, bob, make, '{{ input.x }}']",
+        "command: [timeout, -s, KILL, '5', ./report.sh, '{{ input.x }}']",
+        "command: [npx, prettier, '{{ input.x }}']",
     ] {
         accept(&definition(step));
     }

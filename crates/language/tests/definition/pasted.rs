@@ -118,6 +118,26 @@ fn policies_in_upper_case() {
         "name: t\nsteps: []\ntriggers: [{id: a, type: schedule, cron: daily, overlap: SKIPP}]",
     );
     assert_eq!(flaws[0].remedy.as_deref(), Some("skip"));
+    for keys in [
+        "cron: daily, dst: {gap: SKIP, fold: BOTH}",
+        "cron: daily, calendar: US, fit: HOURS",
+        "interval: 5m, from: COMPLETION",
+    ] {
+        accept(&format!("name: t\nsteps: []\ntriggers: [{{id: a, type: schedule, {keys}}}]"));
+    }
+    accept("name: t\nsteps: []\ndeadline: {within: 2h, from: STARTED}");
+}
+
+#[test]
+fn a_wrong_word_is_pointed_at_where_it_is_written() {
+    let flaws = refuse(
+        "name: t\nsteps: []\ntriggers:\n  - {id: a, type: schedule, cron: daily, \
+         dst: {gap: shift, fold: wrong}}",
+    );
+    let [flaw] = &flaws[..] else { panic!("{flaws:?}") };
+    assert_eq!((flaw.path.as_str(), flaw.line), ("triggers[0].dst.fold", 4), "{flaw:?}");
+    let (line, mark) = flaw.excerpt.as_ref().unwrap();
+    assert_eq!(&line[mark.clone()], "wrong");
 }
 
 #[test]

@@ -366,6 +366,40 @@ fn fields_that_the_schema_of_the_input_does_not_list() {
         told,
         [("input.order has no ib", Some("id")), ("input has no amuont", Some("amount")),]
     );
+    let over = |items: &str, message: &str| {
+        let input = "input: {type: object, properties: {rows: {type: array, items: {type: object, \
+                     properties: {id: {type: integer}}}}}}";
+        let step = format!("{{type: http, url: \"https://example.com/{message}\"}}");
+        format!(
+            "name: t\n{input}\nsteps: [{{id: a, type: for_each, items: {items}, step: {step}}}]\n"
+        )
+    };
+    let rows = "'{{ input.rows }}'";
+    let written = "[{id: 1}, {id: 2, name: x}]";
+    for (items, good) in [
+        (rows, "{{ item.id }}/{{ index }}/{{ input.rows[0].id }}/{{ input.rows[index].id }}"),
+        (rows, "{{ item.z | default(0) }}"),
+        ("'{{ input.rows | default([]) }}'", "{{ item.z }}"),
+        ("'{{ input.payload.rows }}'", "{{ item.id }}"),
+        (written, "{{ item.id }}{{ item.name | default(0) }}"),
+        ("['{{ input.rows[0] }}']", "{{ item.z }}"),
+    ] {
+        crate::accept(&over(items, good));
+    }
+    for (items, wrong, message) in [
+        (rows, "{{ input.rows[0].z }}", "input.rows[…] has no z"),
+        (rows, "{{ input.rows[index].z }}", "input.rows[…] has no z"),
+        (rows, "{{ input.rows.id }}", "input.rows is a list and has no id"),
+        (rows, "{{ item.z }}", "item has no z"),
+        (rows, "{{ item.id.z }}", "item.id has no z"),
+        ("'{{ input.payload.rows }}'", "{{ item.z }}", "item has no z"),
+        (written, "{{ item.z }}", "item has no z"),
+        ("[a, b]", "{{ item.z }}", "item has no z"),
+    ] {
+        let flaws = refuse(&over(items, wrong));
+        let told: Vec<&str> = flaws.iter().map(|flaw| flaw.message.as_str()).collect();
+        assert_eq!(told, [message], "{items} {wrong}");
+    }
     check(
         &text("steps: []\ntriggers: [{id: a, type: schedule, cron: daily, payload: {amount: x}}]"),
         &["triggers[0].payload.amount type"],

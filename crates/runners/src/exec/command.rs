@@ -8,7 +8,7 @@ use std::process::Stdio;
 use language::definition::ExecAction;
 use tokio::process::Command;
 
-use crate::{Ended, Work, code};
+use crate::{Code, Ended, Work};
 
 /// Variables of the node's own environment that a command inherits: none that could hold a secret.
 const INHERITED: &[&str] = &["PATH", "HOME", "LANG", "TZ", "USER"];
@@ -21,12 +21,12 @@ pub(super) fn read(action: &ExecAction, work: &Work) -> Result<Command, Ended> {
     let Some((program, arguments)) = action.command.split_first().filter(|(p, _)| !p.is_empty())
     else {
         let message = "the command is empty; write the program first in `command`";
-        return Err(Ended::for_good(code::INVALID_COMMAND, message));
+        return Err(Ended::for_good(Code::InvalidCommand, message));
     };
     if let Some(name) = action.env.keys().find(|name| !is_variable(name)) {
         let name = name.escape_debug();
         let message = format!("`{name}` cannot be the name of a variable; correct `env`");
-        return Err(Ended::for_good(code::INVALID_COMMAND, message));
+        return Err(Ended::for_good(Code::InvalidCommand, message));
     }
     if has_nul(action) {
         let error = io::Error::new(io::ErrorKind::InvalidInput, "nul byte found in provided data");
@@ -34,7 +34,7 @@ pub(super) fn read(action: &ExecAction, work: &Work) -> Result<Command, Ended> {
     }
     if let Some(cwd) = action.cwd.as_ref().filter(|cwd| !Path::new(cwd).is_dir()) {
         let message = format!("`{cwd}` is not a folder; correct `cwd` or make it");
-        return Err(Ended::for_good(code::EXEC_START, message));
+        return Err(Ended::for_good(Code::ExecStart, message));
     }
     let mut command = Command::new(program);
     command
@@ -84,5 +84,5 @@ pub(super) fn not_started(action: &ExecAction, error: &io::Error) -> Ended {
     let for_good =
         matches!(error.kind(), NotFound | NotADirectory | PermissionDenied | InvalidInput);
     let message = format!("`{program}` could not be started: {error}{remedy}");
-    Ended::Failed { code: code::EXEC_START, message, retryable: !for_good, output: None }
+    Ended::Failed { code: Code::ExecStart, message, retryable: !for_good, output: None }
 }

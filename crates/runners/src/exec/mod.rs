@@ -19,7 +19,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Ended, Mask, OutputSink, Stream, Work, code};
+use crate::{Code, Ended, Mask, OutputSink, Stream, Work};
 use outcome::{Outcome, Why};
 use output::Captured;
 use running::Running;
@@ -53,7 +53,7 @@ impl Launcher {
         if !self.allowed {
             let remedy = "start the node with --allow-exec if its commands are to be trusted";
             let message = format!("this node runs no commands; {remedy}");
-            return Ended::for_good(code::EXEC_NOT_ALLOWED, message);
+            return Ended::for_good(Code::ExecNotAllowed, message);
         }
         let command = match command::read(action, work) {
             Ok(command) => command,
@@ -117,7 +117,7 @@ impl Launcher {
             Ok(status) => {
                 Outcome { why, status, stdout, stderr }.told(action, work.timeout, &self.mask)
             }
-            Err(error) => Ended::failed(code::EXEC_WAIT, format!("the command was lost: {error}")),
+            Err(error) => Ended::failed(Code::ExecWait, format!("the command was lost: {error}")),
         }
     }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::output::Captured;
 use crate::fitting::{TEXT_BYTES, cut_encoded, encoded_len};
-use crate::{Ended, Mask, code};
+use crate::{Code, Ended, Mask};
 
 /// Why a command ended.
 pub(super) enum Why {
@@ -57,11 +57,11 @@ impl Outcome {
     fn failed(self, program: &str, mask: &Mask) -> Ended {
         let (code, what) = match (self.status.code(), self.status.signal()) {
             (Some(exit_code), _) => {
-                (code::EXIT_CODE, format!("`{program}` ended with code {exit_code}"))
+                (Code::ExitCode, format!("`{program}` ended with code {exit_code}"))
             }
             (None, signal) => {
                 let signal = signal_name(signal.unwrap_or_default());
-                (code::SIGNAL, format!("`{program}` was ended by {signal}"))
+                (Code::Signal, format!("`{program}` was ended by {signal}"))
             }
         };
         let message = self.message(&what, mask);
@@ -79,9 +79,10 @@ impl Outcome {
     /// preference to the text it was parsed from, and of two long texts stderr gets a quarter.
     fn output(&self, mask: &Mask) -> Value {
         let (mut stdout, mut stderr) = (self.stdout.text(mask), self.stderr.text(mask));
-        let json = match self.stdout.is_truncated() {
-            true => None,
-            false => serde_json::from_str::<Value>(&stdout).ok(),
+        let json = if self.stdout.is_truncated() {
+            None
+        } else {
+            serde_json::from_str::<Value>(&stdout).ok()
         };
         let json = json.map(|json| (json.to_string().len(), json));
         let json = json.filter(|(bytes, _)| *bytes <= TEXT_BYTES);

@@ -12,7 +12,7 @@ use super::outgoing::Outgoing;
 use crate::fitting::{TEXT_BYTES, cut_encoded};
 use crate::mask::{self, BEYOND, Mask};
 use crate::script::FetchAnswer;
-use crate::{Ended, code};
+use crate::{Code, Ended};
 
 /// Response headers that later steps may need. Cookies are left out, because they are credentials.
 const USEFUL_HEADERS: &[&str] = &[
@@ -90,7 +90,7 @@ impl Answer {
     pub(super) fn judged(self, outgoing: &Outgoing, action: &HttpAction) -> Ended {
         if !is_expected(self.status, &action.expect) {
             return Ended::Failed {
-                code: code::HTTP_STATUS,
+                code: Code::HttpStatus,
                 message: self.unexpected(outgoing, action),
                 retryable: may_heal(self.status),
                 output: Some(self.output(&outgoing.mask)),

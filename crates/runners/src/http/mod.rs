@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::egress::{Admission, Egress, Refused};
 use crate::mask::Mask;
-use crate::{Ended, Work, code};
+use crate::{Code, Ended, Work};
 
 /// Sends requests to targets that the egress policy admits.
 #[derive(Debug)]
@@ -103,7 +103,7 @@ impl Sender {
             };
             if redirects_left == 0 {
                 return Err(Ended::for_good(
-                    code::TOO_MANY_REDIRECTS,
+                    Code::TooManyRedirects,
                     format!(
                         "{outgoing} answered with one more redirect than the {} allowed; \
                          raise `redirects` or give the final URL",
@@ -118,7 +118,7 @@ impl Sender {
 
     async fn send(&self, outgoing: &Outgoing) -> Result<Response, Ended> {
         let admission = self.egress.check_url(&outgoing.url).map_err(|refused| {
-            Ended::for_good(code::EGRESS_REFUSED, format!("{outgoing} was not sent: {refused}"))
+            Ended::for_good(Code::EgressRefused, format!("{outgoing} was not sent: {refused}"))
         })?;
         let client = match admission {
             Admission::Ranges => &self.by_ranges,
@@ -185,21 +185,21 @@ fn told(outgoing: &Outgoing, error: reqwest::Error) -> Ended {
     let error = error.without_url();
     if let Some(refused) = source::<Refused>(&error) {
         let message = format!("{outgoing} was not sent: {refused}");
-        return Ended::for_good(code::EGRESS_REFUSED, message);
+        return Ended::for_good(Code::EgressRefused, message);
     }
     if let Some(unresolved) = source::<Unresolved>(&error) {
-        return Ended::failed(code::DNS, format!("{outgoing} was not sent: {unresolved}"));
+        return Ended::failed(Code::Dns, format!("{outgoing} was not sent: {unresolved}"));
     }
     let chain = chain(&error);
     if error.is_builder() {
-        Ended::for_good(code::INVALID_URL, format!("{outgoing} cannot be sent: {chain}"))
+        Ended::for_good(Code::InvalidUrl, format!("{outgoing} cannot be sent: {chain}"))
     } else if error.is_connect() {
         let peer = outgoing.peer();
-        Ended::failed(code::CONNECT, format!("no connection for {peer}: {chain}"))
+        Ended::failed(Code::Connect, format!("no connection for {peer}: {chain}"))
     } else if error.is_body() || error.is_decode() {
-        Ended::failed(code::BODY, format!("the answer to {outgoing} broke off: {chain}"))
+        Ended::failed(Code::Body, format!("the answer to {outgoing} broke off: {chain}"))
     } else {
-        Ended::failed(code::REQUEST, format!("{outgoing} got no answer: {chain}"))
+        Ended::failed(Code::Request, format!("{outgoing} got no answer: {chain}"))
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use url::Url;
 
 use crate::mask::Mask;
-use crate::{Ended, Work, code};
+use crate::{Code, Ended, Work};
 
 const AGENT: &str = concat!("punctual/", env!("CARGO_PKG_VERSION"));
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -41,7 +41,7 @@ impl Outgoing {
         let url = read_url(&action.url)?;
         let method = Method::from_bytes(action.method.as_bytes()).map_err(|_| {
             Ended::for_good(
-                code::INVALID_METHOD,
+                Code::InvalidMethod,
                 format!("`{}` is not a method; write GET, POST, …", action.method.escape_debug()),
             )
         })?;
@@ -120,7 +120,7 @@ fn origin(url: &Url) -> String {
 }
 
 fn read_url(text: &str) -> Result<Url, Ended> {
-    let refused = |why: String| Err(Ended::for_good(code::INVALID_URL, why));
+    let refused = |why: String| Err(Ended::for_good(Code::InvalidUrl, why));
     match Url::parse(text) {
         Ok(url) if matches!(url.scheme(), "http" | "https") => Ok(url),
         Ok(url) => refused(format!(
@@ -132,7 +132,7 @@ fn read_url(text: &str) -> Result<Url, Ended> {
 }
 
 fn read_headers(action: &HttpAction) -> Result<HeaderMap, Ended> {
-    let refused = |why: String| Ended::for_good(code::INVALID_HEADER, why);
+    let refused = |why: String| Ended::for_good(Code::InvalidHeader, why);
     let mut headers = HeaderMap::new();
     for (name, value) in &action.headers {
         let shown = name.escape_debug();
@@ -154,7 +154,7 @@ fn read_headers(action: &HttpAction) -> Result<HeaderMap, Ended> {
 fn own_value(what: &str, text: &str) -> Result<HeaderValue, Ended> {
     HeaderValue::from_bytes(text.as_bytes()).map_err(|_| {
         let message = format!("the {what} has a character that no header may have");
-        Ended::for_good(code::INVALID_HEADER, message)
+        Ended::for_good(Code::InvalidHeader, message)
     })
 }
 

@@ -5,7 +5,7 @@ use reqwest::{Method, StatusCode};
 use url::Url;
 
 use super::outgoing::{Outgoing, hidden, masked, shown};
-use crate::{Ended, code};
+use crate::{Code, Ended};
 
 /// The headers that are sent on to another origin. A token may be in a header of any name
 /// (`X-Api-Key`, `Private-Token`, …), so all others are removed, not only those known to be secret.
@@ -84,7 +84,7 @@ fn masked_target(outgoing: &Outgoing, next: &Url, location: &[u8]) -> Url {
 }
 
 fn refused(why: String) -> Ended {
-    Ended::for_good(code::REDIRECT_REFUSED, why)
+    Ended::for_good(Code::RedirectRefused, why)
 }
 
 /// 303 always asks for a GET; 301 and 302 are treated so for POST, as browsers do.
@@ -172,7 +172,7 @@ mod tests {
             else {
                 panic!("{to} was followed");
             };
-            assert_eq!((code, retryable), (code::REDIRECT_REFUSED, false), "{to}");
+            assert_eq!((code, retryable), (Code::RedirectRefused, false), "{to}");
         }
     }
 

@@ -17,7 +17,7 @@ use sha2::{Digest as _, Sha256};
 use url::{Host, Url};
 
 use super::Outcome;
-use crate::{Work, code};
+use crate::{Code, Work};
 
 const EXAMPLE: &str = "smtps://user:password@mail.example.org?from=punctual@example.org";
 /// The length of a subject that is taken from the message: about that of one that a person writes.
@@ -173,7 +173,6 @@ impl MailServer {
         &self.host
     }
 
-    /// The sender's address.
     pub fn from(&self) -> String {
         self.from.to_string()
     }
@@ -189,13 +188,13 @@ impl MailServer {
         let Ok(address) = address.parse::<Address>() else {
             let address = address.escape_debug();
             let message = format!("`{address}` is not an address; write one like ann@example.org");
-            return Outcome::for_good(code::INVALID_ADDRESS, message);
+            return Outcome::for_good(Code::InvalidAddress, message);
         };
         let message = match self.message(&address, notification, work, now) {
             Ok(message) => message,
             Err(error) => {
                 let message = format!("the message cannot be written: {error}");
-                return Outcome::for_good(code::MAIL, message);
+                return Outcome::for_good(Code::Mail, message);
             }
         };
         match self.transport.send(message).await {
@@ -236,9 +235,9 @@ impl MailServer {
     fn not_sent(&self, error: &smtp::Error) -> Outcome {
         let host = &self.host;
         let (what, code) = if error.is_permanent() || error.is_transient() {
-            ("refused the message", code::MAIL_REFUSED)
+            ("refused the message", Code::MailRefused)
         } else {
-            ("did not take the message", code::MAIL)
+            ("did not take the message", Code::Mail)
         };
         let message = format!("the mail server {host} {what}: {error}");
         Outcome::Failed { code, message, retryable: !error.is_permanent() }

@@ -15,7 +15,7 @@ use language::definition::{Channel, Notification};
 use tokio_util::sync::CancellationToken;
 
 use crate::http::Sender;
-use crate::{Ended, Work, code};
+use crate::{Code, Ended, Work};
 use outcome::{Outcome, Outcomes};
 
 pub use mail::{MailServer, MailServerError};
@@ -100,7 +100,7 @@ impl Notifier {
             Channel::Email(address) => match &self.mail {
                 Some(server) => server.send(address, notification, work, now).await,
                 None => Outcome::for_good(
-                    code::MAIL_NOT_SET_UP,
+                    Code::MailNotSetUp,
                     "this node has no mail server; start it with \
                      PUNCTUAL_SMTP=smtps://user:password@host?from=punctual@example.org",
                 ),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use language::definition::Channel;
 use serde_json::{Value, json};
 
-use crate::{Ended, code};
+use crate::{Code, Ended};
 
 /// How many failures a message quotes: enough to see what is wrong.
 const QUOTED: usize = 5;
@@ -17,13 +17,13 @@ pub(super) enum Outcome {
     /// The peer accepted the message, now or in an earlier attempt.
     Told,
     /// The peer refused the message, or did not confirm it.
-    Failed { code: &'static str, message: String, retryable: bool },
+    Failed { code: Code, message: String, retryable: bool },
     /// The channel has not answered yet.
     Open,
 }
 
 impl Outcome {
-    pub(super) fn for_good(code: &'static str, message: impl Into<String>) -> Outcome {
+    pub(super) fn for_good(code: Code, message: impl Into<String>) -> Outcome {
         Outcome::Failed { code, message: message.into(), retryable: false }
     }
 }
@@ -36,7 +36,7 @@ impl From<Ended> for Outcome {
                 Outcome::Failed { code, message, retryable }
             }
             Ended::TimedOut { message } | Ended::Cancelled { message } => {
-                Outcome::Failed { code: code::TIMEOUT, message, retryable: true }
+                Outcome::Failed { code: Code::Timeout, message, retryable: true }
             }
         }
     }
@@ -102,7 +102,7 @@ impl Outcomes {
             self.reasons()
         );
         let output = Some(self.output());
-        Ended::Failed { code: code::TIMEOUT, message, retryable: true, output }
+        Ended::Failed { code: Code::Timeout, message, retryable: true, output }
     }
 
     pub(super) fn cancelled(&self) -> Ended {
@@ -133,7 +133,7 @@ impl Outcomes {
             Outcome::Told => json!({ "channel": name, "told": true }),
             Outcome::Open => json!({ "channel": name, "told": false }),
             Outcome::Failed { code, message, .. } => {
-                json!({ "channel": name, "told": false, "code": code, "message": message })
+                json!({ "channel": name, "told": false, "code": code.name(), "message": message })
             }
         };
         json!({ "channels": self.channels.iter().map(shown).collect::<Vec<_>>() })
@@ -187,7 +187,7 @@ mod tests {
     fn the_output_of_one_attempt_is_the_memory_of_the_next() {
         let mut first = Outcomes::after(None, &channels());
         first.set(0, Outcome::Told);
-        first.set(1, Outcome::for_good("x", "no"));
+        first.set(1, Outcome::for_good(Code::Mail, "no"));
         let Ended::Failed { output: Some(output), .. } = first.timed_out(Duration::from_secs(1))
         else {
             panic!("an output");
@@ -201,13 +201,16 @@ mod tests {
 
     #[test]
     fn one_failure_that_may_heal_is_reason_to_try_again() {
-        let heals = Outcome::Failed { code: "b", message: String::new(), retryable: true };
-        for (third, expected) in
-            [(heals, ("b", true)), (Outcome::Told, ("a", false)), (Outcome::Open, ("a", false))]
-        {
+        let heals =
+            Outcome::Failed { code: Code::Connect, message: String::new(), retryable: true };
+        for (third, expected) in [
+            (heals, (Code::Connect, true)),
+            (Outcome::Told, (Code::Mail, false)),
+            (Outcome::Open, (Code::Mail, false)),
+        ] {
             let mut outcomes = Outcomes::after(None, &channels());
             outcomes.set(0, Outcome::Told);
-            outcomes.set(1, Outcome::for_good("a", "gone"));
+            outcomes.set(1, Outcome::for_good(Code::Mail, "gone"));
             outcomes.set(2, third);
             let Ended::Failed { code, retryable, message, .. } = outcomes.ended() else {
                 panic!("a failure");
@@ -221,7 +224,7 @@ mod tests {
     fn many_failures_are_told_shortly() {
         let to = vec![Channel::Email("a@b.c".to_owned()); 100];
         let mut outcomes = Outcomes::after(None, &to);
-        (0..100).for_each(|at| outcomes.set(at, Outcome::for_good("x", "no")));
+        (0..100).for_each(|at| outcomes.set(at, Outcome::for_good(Code::Mail, "no")));
         let Ended::Failed { message, .. } = outcomes.ended() else { panic!("a failure") };
         assert!(message.ends_with("; email: no; and 95 more"), "{message}");
         assert_eq!(message.matches("email: no").count(), QUOTED);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::Outcome;
-use crate::{WebhookKey, Work, code};
+use crate::{Code, WebhookKey, Work};
 
 /// How much of a response is read. It only says whether the message was accepted, and is quoted if
 /// it was not.
@@ -104,7 +104,7 @@ impl WebhookKeys {
         let keys = self.of(url);
         if keys.is_empty() {
             return Err(Outcome::for_good(
-                code::WEBHOOK_KEY_MISSING,
+                Code::WebhookKeyMissing,
                 "this node has no secret to sign webhooks to this host with; start it with \
                  PUNCTUAL_WEBHOOK_SECRET=whsec_… as `echo whsec_$(openssl rand -base64 32)` \
                  makes one, and give it to the receiver",

@@ -6,7 +6,7 @@ use axum::response::Redirect;
 use axum::routing::get as on_get;
 use language::definition::{Action, CONNECTION_HEADERS};
 use runners::script::{FetchRequest, WorldFailure};
-use runners::{Runners, code};
+use runners::{Code, Runners};
 
 use crate::peer::{Heard, Peer, get, getting, loopback_listed, policy};
 use crate::{failed, perform, succeeded};
@@ -25,32 +25,32 @@ async fn forbidden_addresses_get_no_byte() {
     let heard = Heard::default();
     let peer = listening_peer(&heard).await;
     for (url, expected) in [
-        ("http://2852039166/", code::EGRESS_REFUSED),
-        ("http://0251.0376.0251.0376/", code::EGRESS_REFUSED),
-        ("http://0xa9fea9fe/", code::EGRESS_REFUSED),
-        ("http://169.254.169.254/latest/meta-data/", code::EGRESS_REFUSED),
-        ("http://[::1]:PORT/api", code::EGRESS_REFUSED),
-        ("http://127.1:PORT/", code::EGRESS_REFUSED),
-        ("http://127.0.0.1:PORT/", code::EGRESS_REFUSED),
-        ("http://0:PORT/", code::EGRESS_REFUSED),
-        ("http://[::ffff:127.0.0.1]:PORT/", code::EGRESS_REFUSED),
-        ("http://[::127.0.0.1]:PORT/", code::EGRESS_REFUSED),
-        ("http://[::]:PORT/", code::EGRESS_REFUSED),
-        ("http://[fd00:ec2::254]/", code::EGRESS_REFUSED),
-        ("http://100.100.100.200/", code::EGRESS_REFUSED),
-        ("http://metadata.google.internal/", code::EGRESS_REFUSED),
-        ("http://METADATA.GOOGLE.INTERNAL./", code::EGRESS_REFUSED),
-        ("http://localhost:PORT/", code::EGRESS_REFUSED),
-        ("http://LOCALHOST:PORT/", code::EGRESS_REFUSED),
-        ("http://user@localhost:PORT/", code::EGRESS_REFUSED),
-        ("http://[fe80::1]/", code::EGRESS_REFUSED),
-        ("http://[fe80::1%25eth0]/", code::INVALID_URL),
-        ("gopher://127.0.0.1:6379/_FLUSHALL", code::INVALID_URL),
-        ("data:text/plain,hi", code::INVALID_URL),
-        ("javascript:1", code::INVALID_URL),
-        ("file:///etc/passwd", code::INVALID_URL),
-        ("//127.0.0.1/", code::INVALID_URL),
-        ("", code::INVALID_URL),
+        ("http://2852039166/", Code::EgressRefused),
+        ("http://0251.0376.0251.0376/", Code::EgressRefused),
+        ("http://0xa9fea9fe/", Code::EgressRefused),
+        ("http://169.254.169.254/latest/meta-data/", Code::EgressRefused),
+        ("http://[::1]:PORT/api", Code::EgressRefused),
+        ("http://127.1:PORT/", Code::EgressRefused),
+        ("http://127.0.0.1:PORT/", Code::EgressRefused),
+        ("http://0:PORT/", Code::EgressRefused),
+        ("http://[::ffff:127.0.0.1]:PORT/", Code::EgressRefused),
+        ("http://[::127.0.0.1]:PORT/", Code::EgressRefused),
+        ("http://[::]:PORT/", Code::EgressRefused),
+        ("http://[fd00:ec2::254]/", Code::EgressRefused),
+        ("http://100.100.100.200/", Code::EgressRefused),
+        ("http://metadata.google.internal/", Code::EgressRefused),
+        ("http://METADATA.GOOGLE.INTERNAL./", Code::EgressRefused),
+        ("http://localhost:PORT/", Code::EgressRefused),
+        ("http://LOCALHOST:PORT/", Code::EgressRefused),
+        ("http://user@localhost:PORT/", Code::EgressRefused),
+        ("http://[fe80::1]/", Code::EgressRefused),
+        ("http://[fe80::1%25eth0]/", Code::InvalidUrl),
+        ("gopher://127.0.0.1:6379/_FLUSHALL", Code::InvalidUrl),
+        ("data:text/plain,hi", Code::InvalidUrl),
+        ("javascript:1", Code::InvalidUrl),
+        ("file:///etc/passwd", Code::InvalidUrl),
+        ("//127.0.0.1/", Code::InvalidUrl),
+        ("", Code::InvalidUrl),
     ] {
         let url = url.replace("PORT", &peer.port.to_string());
         let (code, message, retryable) = failed(perform(policy(""), getting(&url)).await);
@@ -73,7 +73,7 @@ async fn the_list_does_not_open_what_is_never_reached() {
         "http://metadata.google.internal/",
     ] {
         let (code, message, _) = failed(perform(policy(everything), getting(url)).await);
-        assert_eq!(code, code::EGRESS_REFUSED, "{url}: {message}");
+        assert_eq!(code, Code::EgressRefused, "{url}: {message}");
         assert!(message.contains("never reached"), "{message}");
     }
 }
@@ -99,7 +99,7 @@ async fn a_name_is_judged_by_what_it_resolves_to() {
     }
     for list in ["localhost:1".to_owned(), format!("127.0.0.1:{}", peer.port)] {
         let (code, ..) = failed(perform(policy(&list), getting(&url)).await);
-        assert_eq!(code, code::EGRESS_REFUSED, "{list}");
+        assert_eq!(code, Code::EgressRefused, "{list}");
     }
 }
 
@@ -120,7 +120,7 @@ async fn every_hop_is_judged() {
         let outer = Peer::serve(Router::new().route("/", on_get(redirect))).await;
         let only_outer = policy(&format!("127.0.0.1:{}", outer.port));
         let (code, message, retryable) = failed(perform(only_outer, getting(outer.url("/"))).await);
-        assert_eq!((code, retryable), (code::EGRESS_REFUSED, false), "{target}: {message}");
+        assert_eq!((code, retryable), (Code::EgressRefused, false), "{target}: {message}");
     }
     assert_eq!(heard.all(), Vec::<String>::new());
 }
@@ -131,7 +131,7 @@ async fn a_redirect_to_another_scheme_is_refused() {
         let redirect = move || async move { Redirect::temporary(target) };
         let peer = Peer::serve(Router::new().route("/", on_get(redirect))).await;
         let (code, ..) = failed(perform(loopback_listed(), getting(peer.url("/"))).await);
-        assert_eq!(code, code::REDIRECT_REFUSED, "{target}");
+        assert_eq!(code, Code::RedirectRefused, "{target}");
     }
 }
 
@@ -165,7 +165,7 @@ async fn headers_that_break_the_message_are_refused() {
         action.headers.insert(name.to_owned(), value.to_owned());
         let ended = perform(loopback_listed(), Action::Http(action)).await;
         let (code, message, retryable) = failed(ended);
-        assert_eq!((code, retryable), (code::INVALID_HEADER, false), "{name:?}: {value:?}");
+        assert_eq!((code, retryable), (Code::InvalidHeader, false), "{name:?}: {value:?}");
         assert!(!message.contains('\n'), "{message}");
     }
     assert_eq!(heard.all(), Vec::<String>::new());
@@ -184,7 +184,7 @@ async fn headers_of_the_connection_are_refused_whoever_sets_them() {
             action.headers.insert(name.clone(), "1".to_owned());
             let headers = action.headers.clone();
             let (code, message, _) = failed(perform(loopback_listed(), Action::Http(action)).await);
-            assert_eq!(code, code::INVALID_HEADER, "{name}: {message}");
+            assert_eq!(code, Code::InvalidHeader, "{name}: {message}");
             let request = FetchRequest { url: peer.url("/"), method: "GET".to_owned(), headers };
             match runners.fetch(request).await {
                 Err(WorldFailure::Logic(why)) => assert!(why.contains(&name), "{name}: {why}"),

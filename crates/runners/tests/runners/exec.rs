@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use language::definition::limits::OUTPUT_BYTES;
 use language::definition::{Action, ExecAction};
-use runners::{Ended, Mask, Policy, Runners, Supervisor, code};
+use runners::{Code, Ended, Mask, Policy, Runners, Supervisor};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -45,7 +45,7 @@ async fn run(action: ExecAction) -> Ended {
 async fn commands_run_only_where_the_host_allows_them() {
     let ended = perform(Policy::default(), Action::Exec(command(&["true"]))).await;
     let (code, message, retryable) = failed(ended);
-    assert_eq!((code, retryable), (code::EXEC_NOT_ALLOWED, false));
+    assert_eq!((code, retryable), (Code::ExecNotAllowed, false));
     assert!(message.contains("--allow-exec"), "{message}");
 }
 
@@ -134,13 +134,13 @@ async fn what_cannot_start_is_told() {
     let mut bad_variable = command(&["true"]);
     bad_variable.env.insert("A=B".to_owned(), String::new());
     for (action, expected, says) in [
-        (command(&[]), code::INVALID_COMMAND, "empty"),
-        (command(&["", "x"]), code::INVALID_COMMAND, "empty"),
-        (bad_variable, code::INVALID_COMMAND, "A=B"),
-        (command(&["no-such-program-here"]), code::EXEC_START, "full path"),
-        (command(&["/etc/passwd"]), code::EXEC_START, "executable"),
-        (command(&["echo", "a\0b"]), code::EXEC_START, "NUL"),
-        (missing_dir, code::EXEC_START, "/no/such/dir"),
+        (command(&[]), Code::InvalidCommand, "empty"),
+        (command(&["", "x"]), Code::InvalidCommand, "empty"),
+        (bad_variable, Code::InvalidCommand, "A=B"),
+        (command(&["no-such-program-here"]), Code::ExecStart, "full path"),
+        (command(&["/etc/passwd"]), Code::ExecStart, "executable"),
+        (command(&["echo", "a\0b"]), Code::ExecStart, "NUL"),
+        (missing_dir, Code::ExecStart, "/no/such/dir"),
     ] {
         for policy in [allowed(), unsupervised()] {
             let ended = perform(policy, Action::Exec(action.clone())).await;
@@ -154,10 +154,10 @@ async fn what_cannot_start_is_told() {
 #[tokio::test]
 async fn failures_say_how_and_quote_the_last_of_stderr() {
     for (script, expected, says) in [
-        ("exit 3", code::EXIT_CODE, "code 3"),
-        ("seq 100 >&2; echo the end >&2; exit 1", code::EXIT_CODE, "100\nthe end"),
-        ("kill -SEGV $$", code::SIGNAL, "SIGSEGV"),
-        ("kill -KILL $$", code::SIGNAL, "SIGKILL"),
+        ("exit 3", Code::ExitCode, "code 3"),
+        ("seq 100 >&2; echo the end >&2; exit 1", Code::ExitCode, "100\nthe end"),
+        ("kill -SEGV $$", Code::Signal, "SIGSEGV"),
+        ("kill -KILL $$", Code::Signal, "SIGKILL"),
     ] {
         let (code, message, retryable) = failed(run(shell(script)).await);
         assert_eq!((code, retryable), (expected, true), "{message}");

@@ -15,7 +15,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use language::definition::limits::OUTPUT_BYTES;
 use language::definition::{Action, HttpAction};
-use runners::{Ended, Mask, Runners, code};
+use runners::{Code, Ended, Mask, Runners};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -121,7 +121,7 @@ async fn the_status_decides() {
         let (failure, output) = match send(action).await {
             Ended::Succeeded { output } => (None, output),
             Ended::Failed { code, message, retryable, output } => {
-                assert_eq!(code, code::HTTP_STATUS);
+                assert_eq!(code, Code::HttpStatus);
                 assert!(message.contains(&status.to_string()), "{message}");
                 assert!(message.contains("the reason"), "{message}");
                 assert!(!message.contains("SECRET"), "{message}");
@@ -160,7 +160,7 @@ async fn what_is_not_a_method_is_refused() {
     for method in ["", "GET /x HTTP/1.1\r\nHost: evil", "GE T"] {
         let action = HttpAction { method: method.to_owned(), ..get("http://127.0.0.1/") };
         let (code, _, retryable) = failed(send(action).await);
-        assert_eq!((code, retryable), (code::INVALID_METHOD, false), "{method:?}");
+        assert_eq!((code, retryable), (Code::InvalidMethod, false), "{method:?}");
     }
 }
 
@@ -242,7 +242,7 @@ async fn gzip_is_unpacked_and_broken_gzip_told() {
     let peer = Peer::serve(Router::new().route("/{kept}", on_get(packed))).await;
     assert_eq!(succeeded(send(get(peer.url("/999"))).await)["body"], "unpacked");
     let (code, _, retryable) = failed(send(get(peer.url("/12"))).await);
-    assert_eq!((code, retryable), (code::BODY, true));
+    assert_eq!((code, retryable), (Code::Body, true));
 }
 
 fn countdown() -> Router {
@@ -265,10 +265,10 @@ async fn redirects_are_followed_as_often_as_allowed() {
     }
     for (allowed, length) in [(4, 5), (1, 2)] {
         let (code, _, retryable) = failed(send(chain(allowed, length)).await);
-        assert_eq!((code, retryable), (code::TOO_MANY_REDIRECTS, false));
+        assert_eq!((code, retryable), (Code::TooManyRedirects, false));
     }
     let (code, ..) = failed(send(chain(0, 1)).await);
-    assert_eq!(code, code::HTTP_STATUS);
+    assert_eq!(code, Code::HttpStatus);
 }
 
 #[tokio::test]
@@ -314,16 +314,16 @@ async fn credentials_do_not_go_to_another_origin() {
 async fn peers_that_are_not_there_are_told_apart() {
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (code, message, retryable) = failed(send(get(format!("http://{closed}/"))).await);
-    assert_eq!((code, retryable), (code::CONNECT, true), "{message}");
+    assert_eq!((code, retryable), (Code::Connect, true), "{message}");
     assert!(message.contains("refused"), "{message}");
 
     let plain = Peer::serve(Router::new().fallback(mirror)).await;
     let over_tls = plain.url("/").replace("http:", "https:");
     let (code, message, retryable) = failed(send(get(over_tls)).await);
-    assert_eq!((code, retryable), (code::CONNECT, true), "{message}");
+    assert_eq!((code, retryable), (Code::Connect, true), "{message}");
 
     let (code, message, retryable) = failed(send(get("http://nowhere.invalid/")).await);
-    assert_eq!((code, retryable), (code::DNS, true), "{message}");
+    assert_eq!((code, retryable), (Code::Dns, true), "{message}");
 }
 
 #[tokio::test]
@@ -333,7 +333,7 @@ async fn a_peer_that_hangs_up_is_told() {
     let hang_up = async { drop(listener.accept().await.unwrap()) };
     let (ended, ()) = tokio::join!(send(get(url)), hang_up);
     let (code, message, retryable) = failed(ended);
-    assert_eq!((code, retryable), (code::REQUEST, true), "{message}");
+    assert_eq!((code, retryable), (Code::Request, true), "{message}");
 }
 
 /// A peer that signals when it receives a request, and never answers.

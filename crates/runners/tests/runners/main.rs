@@ -53,7 +53,7 @@ fn succeeded(ended: Ended) -> Value {
 }
 
 #[track_caller]
-fn failed(ended: Ended) -> (&'static str, String, bool) {
+fn failed(ended: Ended) -> (runners::Code, String, bool) {
     match ended {
         Ended::Failed { code, message, retryable, .. } => (code, message, retryable),
         other => panic!("not a failure: {other:?}"),

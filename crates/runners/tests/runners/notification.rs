@@ -12,7 +12,7 @@ use axum::response::Redirect;
 use axum::routing::{any, post};
 use jiff::Timestamp;
 use language::definition::{Action, Channel, Notification};
-use runners::{Ended, MailServer, Notifier, Policy, Runners, WebhookKey, WebhookKeys, Work, code};
+use runners::{Code, Ended, MailServer, Notifier, Policy, Runners, WebhookKey, WebhookKeys, Work};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -114,7 +114,7 @@ async fn a_webhook_is_signed() {
 
     let wrong_key = runners(loopback_listed(), OLD_SECRET, None);
     let (code, message, retryable) = failed(perform(&wrong_key, to_hook()).await);
-    assert_eq!((code, retryable), (code::HTTP_STATUS, false), "{message}");
+    assert_eq!((code, retryable), (Code::HttpStatus, false), "{message}");
     assert!(message.contains("0 of 1 channels were told; webhook: POST"), "{message}");
 }
 
@@ -171,9 +171,9 @@ async fn a_mail_server_may_want_a_password() {
 #[tokio::test]
 async fn mail_servers_that_do_not_take_it_are_told_apart() {
     for (manner, expected, retry, says) in [
-        (Manner::Refusing("550 no such user"), code::MAIL_REFUSED, false, "no such user"),
-        (Manner::Refusing("451 come back later"), code::MAIL_REFUSED, true, "come back later"),
-        (Manner::HangingUp, code::MAIL, true, "did not take"),
+        (Manner::Refusing("550 no such user"), Code::MailRefused, false, "no such user"),
+        (Manner::Refusing("451 come back later"), Code::MailRefused, true, "come back later"),
+        (Manner::HangingUp, Code::Mail, true, "did not take"),
     ] {
         let peer = MailPeer::serve(manner).await;
         let runners = runners(policy(""), "", mail_at(peer.port));
@@ -184,7 +184,7 @@ async fn mail_servers_that_do_not_take_it_are_told_apart() {
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let runners = runners(policy(""), "", mail_at(closed.port()));
     let (code, message, retryable) = failed(perform(&runners, to(vec![ann()])).await);
-    assert_eq!((code, retryable), (code::MAIL, true), "{message}");
+    assert_eq!((code, retryable), (Code::Mail, true), "{message}");
 }
 
 /// The server offers no encryption: a message that must be sent with STARTTLS is not sent in plain
@@ -198,7 +198,7 @@ async fn encryption_that_was_asked_for_is_not_given_up() {
     ] {
         let runners = runners(policy(""), "", Some(url));
         let (code, message, _) = failed(perform(&runners, to(vec![ann()])).await);
-        assert_eq!(code, code::MAIL, "{message}");
+        assert_eq!(code, Code::Mail, "{message}");
     }
     assert!(!peer.heard.all().iter().any(|line| line.contains("DATA")));
 }
@@ -211,11 +211,11 @@ async fn what_the_node_lacks_is_told_with_a_remedy() {
     let none = runners(loopback_listed(), "", None);
     let with_mail = runners(loopback_listed(), "", mail_at(9));
     for (runners, channel, expected, says) in [
-        (&none, hook.clone(), code::WEBHOOK_KEY_MISSING, "PUNCTUAL_WEBHOOK_SECRET=whsec_"),
-        (&none, ann(), code::MAIL_NOT_SET_UP, "PUNCTUAL_SMTP=smtps://"),
-        (&with_mail, not_an_address, code::INVALID_ADDRESS, "ann@example.org\\r\\n"),
-        (&with_mail, two, code::INVALID_ADDRESS, "not an address"),
-        (&Runners::new(policy("")).unwrap(), hook, code::NOTIFIER_MISSING, "nobody"),
+        (&none, hook.clone(), Code::WebhookKeyMissing, "PUNCTUAL_WEBHOOK_SECRET=whsec_"),
+        (&none, ann(), Code::MailNotSetUp, "PUNCTUAL_SMTP=smtps://"),
+        (&with_mail, not_an_address, Code::InvalidAddress, "ann@example.org\\r\\n"),
+        (&with_mail, two, Code::InvalidAddress, "not an address"),
+        (&Runners::new(policy("")).unwrap(), hook, Code::NotifierMissing, "nobody"),
     ] {
         let (code, message, retryable) = failed(perform(runners, to(vec![channel])).await);
         assert_eq!((code, retryable), (expected, false), "{message}");
@@ -231,7 +231,7 @@ async fn requests_go_only_where_the_egress_policy_admits_them() {
     for url in [peer.url("/hook"), "http://169.254.169.254/".to_owned()] {
         for channel in [Channel::Webhook(url.clone()), Channel::Slack(url.clone())] {
             let (code, message, retryable) = failed(perform(&runners, to(vec![channel])).await);
-            assert_eq!((code, retryable), (code::EGRESS_REFUSED, false), "{message}");
+            assert_eq!((code, retryable), (Code::EgressRefused, false), "{message}");
         }
     }
     assert_eq!(heard.all(), Vec::<String>::new());
@@ -248,7 +248,7 @@ async fn a_redirect_is_a_failure() {
     let runners = runners(loopback_listed(), SECRET, None);
     for channel in [Channel::Webhook(peer.url("/x")), Channel::Slack(peer.url("/x"))] {
         let (code, message, _) = failed(perform(&runners, to(vec![channel])).await);
-        assert_eq!(code, code::HTTP_STATUS, "{message}");
+        assert_eq!(code, Code::HttpStatus, "{message}");
     }
     assert_eq!(heard.all(), Vec::<String>::new());
 }
@@ -294,7 +294,7 @@ async fn who_was_told_is_not_told_again() {
     };
     let first = perform(&runners, attempt(None)).await;
     let (code, message, retryable) = failed(first.clone());
-    assert_eq!((code, retryable), (code::HTTP_STATUS, true), "{message}");
+    assert_eq!((code, retryable), (Code::HttpStatus, true), "{message}");
     assert!(message.starts_with("2 of 3 channels were told; slack: POST"), "{message}");
     let output = output_of(first);
     assert_eq!(told(&output), [true, false, true]);
@@ -319,7 +319,7 @@ async fn time_that_is_over_forgets_nobody() {
     work.timeout = Duration::from_secs(5);
     let ended = perform(&runners, work).await;
     let (code, message, retryable) = failed(ended.clone());
-    assert_eq!((code, retryable), (code::TIMEOUT, true), "{message}");
+    assert_eq!((code, retryable), (Code::Timeout, true), "{message}");
     assert!(message.starts_with("1 of 2 channels were told within 5s"), "{message}");
     assert_eq!(told(&output_of(ended)), [false, true]);
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use language::definition::{Action, ExecAction};
-use runners::{Ended, Policy, Runners, Supervisor, code, end_orphans};
+use runners::{Code, Ended, Policy, Runners, Supervisor, end_orphans};
 use tokio_util::sync::CancellationToken;
 
 use crate::exec::{allowed, shell};
@@ -168,7 +168,7 @@ async fn a_command_that_kills_its_supervisor_fails_and_ends() {
     };
     let (ended, held) = tokio::join!(perform(allowed(), script(&text)), releasing);
     let (code, message, retryable) = failed(ended);
-    assert_eq!((code, retryable), (code::EXEC_WAIT, true), "{message}");
+    assert_eq!((code, retryable), (Code::ExecWait, true), "{message}");
     assert!(message.contains("supervisor"), "{message}");
     held.let_go().await;
 }
@@ -178,7 +178,7 @@ async fn a_supervisor_that_cannot_start_is_told() {
     for program in ["/no/such/program", "true"] {
         let policy = Policy { supervisor: Some(Supervisor::new(program, &[])), ..allowed() };
         let (code, message, retryable) = failed(perform(policy, script("true")).await);
-        assert_eq!((code, retryable), (code::EXEC_START, true), "{message}");
+        assert_eq!((code, retryable), (Code::ExecStart, true), "{message}");
         assert!(message.contains("supervisor"), "{message}");
     }
 }

@@ -8,7 +8,7 @@ use engine::turn::Wakeup;
 use jiff::{SignedDuration, Timestamp};
 use store::{Failure, Trial};
 
-use super::Driver;
+use super::{Driver, Membership};
 
 /// A node is careful after this many early deaths in a row. A single one may have any reason.
 const DEATHS: u32 = 2;
@@ -25,10 +25,8 @@ pub(super) const WHY: &str = "nodes died three times in a row while they decided
 pub(super) struct Start {
     /// How many things the node may still decide over alone.
     trials: usize,
-    /// Whether the next turn, or the last one, decides over one thing alone.
-    is_alone: bool,
-    /// The one run that the next turn begins or continues.
-    begins: Option<RunKey>,
+    /// What the next turn, or the last one, decides over alone.
+    trial: Option<Trial>,
     /// The last run that was tried alone. The search continues with keys after it.
     after: RunKey,
     /// When a death stops counting as early, by this machine's clock. `None` once that is stored.
@@ -47,8 +45,7 @@ impl Start {
         }
         Start {
             trials: if is_careful { TRIALS } else { 0 },
-            is_alone: false,
-            begins: None,
+            trial: None,
             after: RunKey(i64::MIN),
             settles_at: now.checked_add(SETTLED).ok(),
         }
@@ -60,21 +57,20 @@ impl Start {
         self.trials > 0
     }
 
-    /// Whether the current turn decides over one thing alone. Another such turn may follow it.
-    pub(super) fn is_alone(&self) -> bool {
-        self.is_alone
-    }
-
+    /// The one run that the next turn begins or continues.
     pub(super) fn begins(&self) -> Option<RunKey> {
-        self.begins
+        match self.trial {
+            Some(Trial::Begin(key)) => Some(key),
+            Some(Trial::Due(_)) | None => None,
+        }
     }
 }
 
 impl Driver {
     /// Whether the last turn decided over one thing alone because the node died early several
-    /// times.
+    /// times. Another such turn may follow it.
     pub fn is_alone(&self) -> bool {
-        self.start.is_alone
+        self.start.trial.is_some()
     }
 
     /// When the node's start counts as survived, by the store's clock.
@@ -86,14 +82,14 @@ impl Driver {
     /// Runs before each turn: a node that was declared dead joins again, and a careful node stores
     /// what it is about to decide over.
     pub(super) async fn prepare(&mut self) -> Result<(), Failure> {
-        if self.is_fenced {
+        if self.membership == Membership::Fenced {
             self.join_again().await?;
         }
         if self.start.settles_at.is_some_and(|at| at <= self.clock.machine_now()) {
             self.store.has_settled(&self.name).await?;
             (self.start.settles_at, self.start.trials) = (None, 0);
         }
-        if self.start.is_careful() || self.start.is_alone {
+        if self.start.is_careful() || self.is_alone() {
             self.put_on_trial().await?;
         }
         Ok(())
@@ -103,16 +99,12 @@ impl Driver {
     /// choice.
     async fn put_on_trial(&mut self) -> Result<(), Failure> {
         let next = self.next_trial().await?;
-        self.start.begins = match next {
-            Some(Trial::Begin(key)) => Some(key),
-            Some(Trial::Due(_)) | None => None,
-        };
-        self.start.after = self.start.begins.unwrap_or(self.start.after);
-        let was_alone = std::mem::replace(&mut self.start.is_alone, next.is_some());
+        let last = std::mem::replace(&mut self.start.trial, next);
+        self.start.after = self.start.begins().unwrap_or(self.start.after);
         if next.is_some() {
             self.start.trials -= 1;
         }
-        if was_alone || next.is_some() {
+        if last.is_some() || next.is_some() {
             self.store.put_on_trial(&self.name, next.map(Trial::what)).await?;
         }
         Ok(())

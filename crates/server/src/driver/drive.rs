@@ -10,7 +10,7 @@ use store::{Failure, Report, Turned};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_util::sync::CancellationToken;
 
-use super::turning::Begun;
+use super::turn::Begun;
 use super::{Driver, Taken};
 use crate::alarm::Alarm;
 use crate::hub::DriverSignal;
@@ -49,7 +49,7 @@ impl Driver {
         stop: CancellationToken,
     ) -> Result<(), Failure> {
         let alarm = Alarm::new().map_err(|error| Failure::Unavailable(error.to_string()))?;
-        let (mut in_flight, mut retry) = (InFlightTurns::new(), FIRST_RETRY);
+        let mut in_flight = InFlightTurns::new();
         // Whether a report, a signal or the alarm came since the last turn began.
         let mut is_called = false;
         while !stop.is_cancelled() {
@@ -59,8 +59,8 @@ impl Driver {
                 self.notice_time(at).await;
                 self.take_all(&mut reports, &mut signals);
                 match self.begin_turn().await {
-                    Ok(flight) => in_flight.push(flight),
-                    Err(failure) => retry = self.turn_finished(Err(failure), retry, &stop).await,
+                    Ok(turn) => in_flight.push(turn),
+                    Err(failure) => self.turn_finished(Err(failure), &stop).await,
                 }
                 continue;
             }
@@ -75,7 +75,7 @@ impl Driver {
                 Some((begun, turned)) = in_flight.next() => {
                     let ended = self.end(begun, turned);
                     let ended = self.isolate(ended).await;
-                    retry = self.turn_finished(ended, retry, &stop).await;
+                    self.turn_finished(ended, &stop).await;
                 }
                 report = reports.recv() => {
                     self.reports.extend(report);
@@ -126,36 +126,31 @@ impl Driver {
         Ok(Box::pin(async move { (begun, store.turn(request).await) }))
     }
 
-    /// Handles the end of a turn, and returns the pause before the next retry. If the store does
-    /// not answer, the driver waits for `retry`; it decides nothing meanwhile.
-    async fn turn_finished(
-        &mut self,
-        ended: Result<Taken, Failure>,
-        retry: Duration,
-        stop: &CancellationToken,
-    ) -> Duration {
+    /// Handles the end of a turn. If the store does not answer, the driver pauses, each time for
+    /// longer; it decides nothing meanwhile.
+    async fn turn_finished(&mut self, ended: Result<Taken, Failure>, stop: &CancellationToken) {
         match ended {
             Ok(_) => {
-                if std::mem::take(&mut self.is_cut_off) {
+                if self.outage.take().is_some() {
                     tracing::info!("the store answers again");
                 }
                 self.hub.set_ready();
                 self.tell_recovered();
-                FIRST_RETRY
             }
-            Err(Failure::Fenced) => FIRST_RETRY,
+            Err(Failure::Fenced) => {}
             Err(failure) => {
                 self.hub.set_not_ready(format!("Nothing can be decided: {failure}."));
-                if std::mem::replace(&mut self.is_cut_off, true) {
-                    tracing::debug!(%failure, "trying again in {retry:?}");
+                let pause = self.outage.unwrap_or(FIRST_RETRY);
+                if self.outage.is_some() {
+                    tracing::debug!(%failure, "trying again in {pause:?}");
                 } else {
                     tracing::error!(%failure, "nothing can be decided until the store answers again");
                 }
+                self.outage = Some((pause * 2).min(LAST_RETRY));
                 tokio::select! {
-                    () = tokio::time::sleep(retry) => {}
+                    () = tokio::time::sleep(pause) => {}
                     () = stop.cancelled() => {}
                 }
-                (retry * 2).min(LAST_RETRY)
             }
         }
     }

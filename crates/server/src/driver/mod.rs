@@ -3,6 +3,7 @@
 //! nodes declared this node dead, it starts again from the stored rows.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::turn::{Capacity, Effect, Recovered};
 use engine::{Moment, NodeId};
@@ -17,7 +18,7 @@ use crate::lease::{Performed, Renewals};
 mod careful;
 mod drive;
 mod isolate;
-mod turning;
+mod turn;
 
 /// How many wakeups one transaction claims at most: enough to share the cost of a commit.
 pub const CLAIMED: usize = 1_000;
@@ -58,13 +59,9 @@ pub struct Driver {
     awake_since: Timestamp,
     /// When the node was last known to be awake, by this machine's clock.
     last_seen: Timestamp,
-    /// The driver does not know what is stored: the last commit's outcome is unknown, or it has
-    /// just joined and earlier work of this node may be left.
-    in_doubt: bool,
-    /// Other nodes declared this node dead, so it must join again before its next turn.
-    is_fenced: bool,
-    /// The store does not answer, and the driver has logged it.
-    is_cut_off: bool,
+    membership: Membership,
+    /// The pause before the next try while the store does not answer, which was logged.
+    outage: Option<Duration>,
     stopping: bool,
     /// How many of the next turns decide over one row only: a turn could not decide over one of
     /// many rows, and the store did not say which.
@@ -72,6 +69,18 @@ pub struct Driver {
     /// Occurrences and attempts recovered after downtime that have not been logged yet.
     recovered: Recovered,
     start: careful::Start,
+}
+
+/// How the stored rows of this node relate to what the driver knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Membership {
+    /// The driver performs exactly the attempts that the store has given to this node.
+    Current,
+    /// The last commit's outcome is unknown, or the node has just joined and earlier work of it may
+    /// be left. The next turn reads what is stored and makes it `Current`.
+    InDoubt,
+    /// Other nodes declared this node dead. It joins again before its next turn, and is `InDoubt`.
+    Fenced,
 }
 
 /// Counts of what one turn did.
@@ -118,10 +127,8 @@ impl Driver {
             granted: 0,
             limit: CLAIMED,
             is_behind: false,
-            // An earlier start may have left work behind, so the first turn is taken at once.
-            in_doubt: true,
-            is_fenced: false,
-            is_cut_off: false,
+            membership: Membership::InDoubt,
+            outage: None,
             stopping: false,
             single: 0,
             recovered: Recovered::default(),
@@ -153,8 +160,12 @@ impl Driver {
     pub fn has_more(&self) -> bool {
         // After a failed turn the driver knows neither what is due nor which attempts it has to
         // perform.
-        let is_in_doubt = self.in_doubt || self.start.is_alone();
-        is_in_doubt || self.slots.has_more || !self.reports.is_empty() || self.is_due()
+        let is_in_doubt = self.membership != Membership::Current;
+        is_in_doubt
+            || self.is_alone()
+            || self.slots.has_more
+            || !self.reports.is_empty()
+            || self.is_due()
     }
 
     fn is_due(&self) -> bool {
@@ -163,7 +174,7 @@ impl Driver {
 
     /// Logs in one line what was recovered after downtime, once everything that was due is decided.
     pub(super) fn tell_recovered(&mut self) {
-        if self.recovered.is_nothing() || self.is_due() || self.in_doubt {
+        if self.recovered.is_nothing() || self.is_due() || self.membership != Membership::Current {
             return;
         }
         let Recovered { missed, made_up, coalesced, taken_over } =
@@ -252,8 +263,8 @@ impl Driver {
         self.performed.held().clear();
         self.reports.clear();
         self.hub.metrics.going_on(0);
-        self.is_fenced = true;
-        self.doubt();
+        self.membership = Membership::Fenced;
+        self.slots.rescan = true;
         self.hub.set_not_ready("This node was taken for dead, and is joining again.");
         self.hub.metrics.fenced();
     }
@@ -267,7 +278,7 @@ impl Driver {
         self.node = joined.node;
         self.next_wakeup = joined.next_wakeup;
         self.slots = Capacity::new(self.capacity);
-        self.is_fenced = false;
+        self.membership = Membership::InDoubt;
         self.hub.set_node(joined.node, self.capacity);
         Ok(())
     }
@@ -319,15 +330,20 @@ impl Driver {
             DriverSignal::Look => self.slots.rescan = true,
             DriverSignal::Sooner => {}
             DriverSignal::Doubt => self.doubt(),
-            DriverSignal::Fenced(node) if node == self.node && !self.is_fenced => self.fence(),
-            // For an earlier node id: this node has joined again since.
-            DriverSignal::Fenced(_) => {}
+            // A signal for an earlier node id is late: this node has joined again since.
+            DriverSignal::Fenced(node) => {
+                if node == self.node && self.membership != Membership::Fenced {
+                    self.fence();
+                }
+            }
         }
     }
 
     /// A commit's outcome is unknown: the next turn reads what it would have returned.
     fn doubt(&mut self) {
-        self.in_doubt = true;
+        if self.membership == Membership::Current {
+            self.membership = Membership::InDoubt;
+        }
         self.slots.rescan = true;
     }
 }

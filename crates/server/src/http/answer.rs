@@ -26,7 +26,6 @@ pub struct Listed<T> {
 }
 
 impl<T> Listed<T> {
-    /// Builds a page.
     pub fn new(items: Vec<T>, total: Total, next: Option<&Cursor>) -> Listed<T> {
         let (total, total_is_exact) = match total {
             Total::Exact(total) => (total, true),

@@ -27,16 +27,22 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(list)).routes(routes!(approve)).routes(routes!(reject))
 }
 
-struct ApprovalListParams {
-    assignee: Option<String>,
+/// The query parameters of the list of approvals.
+pub(crate) struct ApprovalListParams {
+    pub(crate) assignee: Option<String>,
     paging: Paging,
 }
 
 impl Parameters for ApprovalListParams {
-    const KNOWN: &'static [&'static str] = &["assignee", "limit", "cursor"];
-
     fn read(values: &mut Values) -> ApprovalListParams {
         ApprovalListParams { assignee: values.text("assignee"), paging: values.paging() }
+    }
+}
+
+impl ApprovalListParams {
+    pub(crate) fn query(&self) -> ApprovalQuery {
+        let Paging { limit, after } = self.paging.clone();
+        ApprovalQuery { assignees: self.assignee.iter().cloned().collect(), limit, after }
     }
 }
 
@@ -95,9 +101,7 @@ impl From<ApprovalView> for ApprovalObject {
         ("limit" = Option<u64>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<ApprovalObject>), (status = 400, body = Problem)))]
 async fn list(State(app): State<App>, Query(params): Query<ApprovalListParams>) -> Answered {
-    let ApprovalListParams { assignee, paging: Paging { limit, after } } = params;
-    let assignees = assignee.into_iter().collect();
-    let page = app.store().approvals(ApprovalQuery { assignees, limit, after }).await?;
+    let page = app.views().approvals(params.query()).await?;
     let items: Vec<ApprovalObject> = page.items.into_iter().map(Into::into).collect();
     answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
 }

@@ -152,9 +152,10 @@ async fn claim(
     let key = ClaimKey::new()?;
     let claimant = key.claimant(&caller);
     let taking = Taking { app: &app, wanted: &wanted, key, claimant };
-    let taken = match wanted.wait_seconds > 0.0 {
-        true => taking.wait_and_take().await?,
-        false => taking.take().await?,
+    let taken = if wanted.wait_seconds > 0.0 {
+        taking.wait_and_take().await?
+    } else {
+        taking.take().await?
     };
     let Some((attempts, handout)) = taken else {
         return answer::ok(&Claimed { attempts: Vec::new() });

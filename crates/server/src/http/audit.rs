@@ -23,21 +23,27 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(list))
 }
 
-struct AuditListParams {
-    who: Option<String>,
-    since: Option<Timestamp>,
+/// The query parameters of the list of changes.
+pub(crate) struct AuditListParams {
+    pub(crate) who: Option<String>,
+    pub(crate) since: Option<Timestamp>,
     paging: Paging,
 }
 
 impl Parameters for AuditListParams {
-    const KNOWN: &'static [&'static str] = &["who", "since", "limit", "cursor"];
-
     fn read(values: &mut Values) -> AuditListParams {
         AuditListParams {
             who: values.text("who"),
             since: values.instant("since"),
             paging: values.paging(),
         }
+    }
+}
+
+impl AuditListParams {
+    pub(crate) fn query(&self) -> AuditQuery {
+        let Paging { limit, after } = self.paging.clone();
+        AuditQuery { who: self.who.clone(), since: self.since, limit, after }
     }
 }
 
@@ -73,8 +79,7 @@ impl From<AuditView> for AuditObject {
     responses((status = 200, body = Listed<AuditObject>), (status = 400, body = Problem),
         (status = 403, body = Problem)))]
 async fn list(State(app): State<App>, Query(params): Query<AuditListParams>) -> Answered {
-    let AuditListParams { who, since, paging: Paging { limit, after } } = params;
-    let page = app.store().audit(AuditQuery { who, since, limit, after }).await?;
+    let page = app.store().audit(params.query()).await?;
     let items: Vec<AuditObject> = page.items.into_iter().map(Into::into).collect();
     answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
 }

@@ -17,7 +17,6 @@ use store::Idempotency;
 use super::problem::{Problem, Wrong};
 use super::repeated;
 
-/// The largest body.
 pub const LARGEST_BODY: usize = 1024 * 1024;
 /// The largest body of a batch.
 pub const LARGEST_BATCH: usize = 16 * 1024 * 1024;

@@ -160,7 +160,6 @@ fn accepted(called: &HookCalled, is_replayed: bool) -> Result<Response, Problem>
     Ok(answer::replayed(response, is_replayed))
 }
 
-/// A webhook trigger.
 struct Hook {
     workflow: WorkflowId,
     trigger: String,

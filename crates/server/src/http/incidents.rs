@@ -15,14 +15,15 @@ use super::answer::{self, Answered, Listed};
 use super::problem::Problem;
 use super::query::{Paging, Parameters, Query, Values};
 use super::undelivered::{self, Undelivered};
-use super::workflows::find_workflow;
+use super::workflows::find_id;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(list))
 }
 
-struct IncidentListParams {
-    open: bool,
+/// The query parameters of the list of incidents.
+pub(crate) struct IncidentListParams {
+    pub(crate) open: Option<bool>,
     workflow: Option<String>,
     schedule: Option<ScheduleId>,
     run: Option<RunId>,
@@ -30,17 +31,23 @@ struct IncidentListParams {
 }
 
 impl Parameters for IncidentListParams {
-    const KNOWN: &'static [&'static str] =
-        &["open", "workflow", "schedule_id", "run_id", "limit", "cursor"];
-
     fn read(values: &mut Values) -> IncidentListParams {
         IncidentListParams {
-            open: values.flag("open"),
+            open: values.choice_flag("open"),
             workflow: values.text("workflow"),
             schedule: values.parsed("schedule_id", "the id of a schedule"),
             run: values.parsed("run_id", "the id of a run"),
             paging: values.paging(),
         }
+    }
+}
+
+impl IncidentListParams {
+    pub(crate) async fn query(&self, app: &App) -> Result<IncidentQuery, Problem> {
+        let Paging { limit, after } = self.paging.clone();
+        let workflow = find_id(app, self.workflow.as_deref()).await?;
+        let (open, schedule, run) = (self.open, self.schedule, self.run.clone());
+        Ok(IncidentQuery { open, workflow, schedule, run, limit, after })
     }
 }
 
@@ -131,7 +138,7 @@ impl IncidentObject {
 
 /// Lists incidents, latest first.
 #[utoipa::path(get, path = "/incidents", tag = "incidents",
-    params(("open" = Option<bool>, Query, description = "Only those that are not over"),
+    params(("open" = Option<bool>, Query, description = "Only those that are not over; `false`: only those that are"),
         ("workflow" = Option<String>, Query, description = "Id or name of a workflow"),
         ("schedule_id" = Option<String>, Query),
         ("run_id" = Option<String>, Query, description = "That this run has begun"),
@@ -139,14 +146,7 @@ impl IncidentObject {
     responses((status = 200, body = Listed<IncidentObject>), (status = 400, body = Problem),
         (status = 404, body = Problem)))]
 async fn list(State(app): State<App>, Query(params): Query<IncidentListParams>) -> Answered {
-    let IncidentListParams { open, workflow, schedule, run, paging: Paging { limit, after } } =
-        params;
-    let workflow = match workflow {
-        Some(name) => Some(find_workflow(&app, &name, None).await?.workflow.id),
-        None => None,
-    };
-    let query = IncidentQuery { open, workflow, schedule, run, limit, after };
-    let page = app.store().incidents(query).await?;
+    let page = app.views().incidents(params.query(&app).await?).await?;
     let undelivered = undelivered::of_incidents(&app, &page.items).await?;
     let items = page.items.into_iter().map(|view| IncidentObject::new(view, &undelivered));
     let items: Vec<IncidentObject> = items.collect();

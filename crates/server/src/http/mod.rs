@@ -4,10 +4,10 @@
 
 pub mod access;
 pub mod answer;
-mod approvals;
+pub(crate) mod approvals;
 mod attempt_token;
 mod attempts;
-mod audit;
+pub(crate) mod audit;
 pub mod body;
 pub(crate) mod calendars;
 mod call;
@@ -16,7 +16,8 @@ mod connections;
 pub mod cursor;
 mod health;
 mod hooks;
-mod incidents;
+pub(crate) mod incidents;
+mod masked_views;
 mod nodes;
 mod openapi;
 pub mod path;
@@ -60,6 +61,7 @@ pub(crate) use access::{Peer, Token, has_admin};
 pub(crate) use channels::{ChannelObject, Reach};
 pub use connections::ConnectionLimits;
 pub(crate) use connections::serve;
+use masked_views::MaskedViews;
 use problem::Problem;
 
 use crate::hub::Hub;
@@ -132,6 +134,11 @@ impl App {
     /// The store, which answers queries.
     pub fn store(&self) -> &Arc<dyn Store> {
         self.0.hub.store()
+    }
+
+    /// The rows that hold data of runs and events, as people may see them.
+    pub(crate) fn views(&self) -> MaskedViews<'_> {
+        MaskedViews { store: &**self.store(), secrets: self.secrets() }
     }
 
     /// The zones and calendars that declarations are read with.
@@ -253,7 +260,7 @@ pub(crate) fn router(app: App) -> Arc<Router> {
         .fallback(unknown_route)
         .method_not_allowed_fallback(unknown_method)
         .layer(from_fn_with_state(app.clone(), access::check))
-        .layer(from_fn_with_state(app.clone(), pages::tell_trouble))
+        .layer(from_fn_with_state(app.clone(), pages::show_errors))
         .layer(map_response(not_sniffed))
         .layer(from_fn(in_time))
         .layer(CatchPanicLayer::custom(|_| broken()))

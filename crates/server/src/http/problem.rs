@@ -11,7 +11,7 @@ use engine::turn::Refused;
 use engine::{run, schedule};
 use language::definition::Flaw;
 use serde::{Deserialize, Serialize};
-use store::Failure;
+use store::{Failure, WriteFault};
 
 /// The `Retry-After` of a 503 response, in seconds.
 const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("1");
@@ -25,7 +25,6 @@ pub struct Problem {
     /// The kind of problem, in words.
     #[schema(value_type = String)]
     title: Cow<'static, str>,
-    /// The HTTP status.
     #[serde(serialize_with = "as_number", deserialize_with = "of_number")]
     #[schema(value_type = u16)]
     status: StatusCode,
@@ -241,9 +240,10 @@ impl Problem {
 
     /// Each error in the request; a problem without a list counts as one error.
     pub(super) fn into_errors(self) -> Vec<Wrong> {
-        match self.errors.is_empty() {
-            true => vec![Wrong::new("", "invalid", self.detail.trim_end_matches('.'))],
-            false => self.errors,
+        if self.errors.is_empty() {
+            vec![Wrong::new("", "invalid", self.detail.trim_end_matches('.'))]
+        } else {
+            self.errors
         }
     }
 
@@ -252,7 +252,6 @@ impl Problem {
         self.detail = format!("{} {more}", self.detail);
     }
 
-    /// Replaces the title.
     pub(super) fn retitle(&mut self, title: &'static str) {
         self.title = title.into();
     }
@@ -277,7 +276,6 @@ impl Problem {
         self.run_id.as_deref()
     }
 
-    /// The HTTP status.
     pub fn status(&self) -> StatusCode {
         self.status
     }
@@ -354,7 +352,14 @@ impl From<Failure> for Problem {
                 tracing::error!(said, "{fault}: nothing was stored");
                 let what = capitalised(&fault.to_string());
                 let remedy = capitalised(fault.remedy());
-                Problem::unavailable(format!("{what}. Nothing of this was stored. {remedy}."))
+                // A read-only store and errors of the disk need a person who looks into them.
+                let goes_on = match fault {
+                    WriteFault::DiskFull => "; the node goes on by itself then",
+                    WriteFault::ReadOnly | WriteFault::Disk => "",
+                };
+                Problem::unavailable(format!(
+                    "{what}. Nothing of this was stored. {remedy}{goes_on}."
+                ))
             }
             Failure::Gone(why) => Problem::unavailable(format!(
                 "Nothing of this was kept, and the node stops: {why}."

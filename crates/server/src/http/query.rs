@@ -1,6 +1,6 @@
-//! Query parameters: unknown ones are refused, each has one value, and every value is checked.
+//! Query parameters: each has one value, every value is checked, and a parameter that the route
+//! never asks for is refused.
 
-use std::collections::HashMap;
 use std::str::FromStr;
 
 use axum::extract::FromRequestParts;
@@ -20,10 +20,7 @@ pub const LARGEST_LIMIT: usize = 1_000;
 
 /// The query parameters of a route.
 pub trait Parameters: Sized {
-    /// The names of all parameters.
-    const KNOWN: &'static [&'static str];
-
-    /// Reads the values. Errors are collected in `values`.
+    /// Asks for every parameter that the route has. Errors are collected in `values`.
     fn read(values: &mut Values) -> Self;
 }
 
@@ -35,20 +32,15 @@ impl<S: Sync, T: Parameters> FromRequestParts<S> for Query<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Query<T>, Problem> {
-        let mut values = Values::parse(parts.uri.query().unwrap_or_default(), T::KNOWN);
+        let mut values = Values::parse(parts.uri.query().unwrap_or_default());
         let read = T::read(&mut values);
-        if values.wrong.is_empty() {
-            Ok(Query(read))
-        } else {
-            Err(Problem::bad_query(values.wrong))
-        }
+        let wrong = values.finish();
+        if wrong.is_empty() { Ok(Query(read)) } else { Err(Problem::bad_query(wrong)) }
     }
 }
 
 /// A route without parameters.
 impl Parameters for () {
-    const KNOWN: &'static [&'static str] = &[];
-
     fn read(_: &mut Values) {}
 }
 
@@ -61,38 +53,24 @@ pub struct Paging {
     pub after: Option<Cursor>,
 }
 
-/// The given values, and the errors found so far.
+/// The values that nobody asked for yet, the names asked for, and the errors found so far.
 #[derive(Debug)]
 pub struct Values {
-    given: HashMap<String, String>,
+    given: Vec<(String, String)>,
+    known: Vec<&'static str>,
     wrong: Vec<Wrong>,
 }
 
 impl Values {
-    fn parse(query: &str, known: &[&str]) -> Values {
-        let mut values = Values { given: HashMap::new(), wrong: Vec::new() };
-        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-            if !known.contains(&&*name) {
-                values.unknown(&name, known);
-            } else if value.contains('\u{fffd}') {
-                values.refuse(&name, "encoding", "is not UTF-8", None);
-            } else if values.given.insert(name.to_string(), value.to_string()).is_some() {
-                values.refuse(&name, "twice", "is given twice", None);
-            }
-        }
-        values
+    fn parse(query: &str) -> Values {
+        let given = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+        Values { given, known: Vec::new(), wrong: Vec::new() }
     }
 
-    fn unknown(&mut self, name: &str, known: &[&str]) {
-        let shown: String = name.chars().take(60).collect();
-        let mut wrong = Wrong::new(shown, "unknown-parameter", "unknown query parameter");
-        if let Some(close) = nearest(name, known.iter().copied()).first() {
-            wrong.message = format!("unknown query parameter, did you mean {close}?");
-        }
-        if !known.is_empty() {
-            wrong = wrong.allow(known.join(", "));
-        }
-        self.wrong.push(wrong);
+    /// All errors. Parameters that nobody asked for come first.
+    fn finish(self) -> Vec<Wrong> {
+        let Values { given, known, wrong } = self;
+        given.iter().map(|(name, _)| unknown(name, &known)).chain(wrong).collect()
     }
 
     /// Records that a value is wrong.
@@ -103,12 +81,24 @@ impl Values {
     }
 
     /// The value as it was given; `None` if it is empty.
-    pub fn text(&mut self, name: &str) -> Option<String> {
-        self.given.remove(name).filter(|value| !value.is_empty())
+    pub fn text(&mut self, name: &'static str) -> Option<String> {
+        if !self.known.contains(&name) {
+            self.known.push(name);
+        }
+        let mut values = self.given.extract_if(.., |(given, _)| given == name);
+        let value = values.next().map(|(_, value)| value);
+        if values.count() > 0 {
+            self.refuse(name, "twice", "is given twice", None);
+        }
+        if value.as_ref().is_some_and(|value| value.contains('\u{fffd}')) {
+            self.refuse(name, "encoding", "is not UTF-8", None);
+            return None;
+        }
+        value.filter(|value| !value.is_empty())
     }
 
     /// The value read as `T`; `allowed` describes valid values.
-    pub fn parsed<T: FromStr>(&mut self, name: &str, allowed: &str) -> Option<T> {
+    pub fn parsed<T: FromStr>(&mut self, name: &'static str, allowed: &str) -> Option<T> {
         let value = self.text(name)?;
         let parsed = value.parse().ok();
         if parsed.is_none() {
@@ -118,7 +108,11 @@ impl Values {
     }
 
     /// A whole number in the range.
-    pub fn number(&mut self, name: &str, range: std::ops::RangeInclusive<u64>) -> Option<u64> {
+    pub fn number(
+        &mut self,
+        name: &'static str,
+        range: std::ops::RangeInclusive<u64>,
+    ) -> Option<u64> {
         let allowed = format!("{} to {}", range.start(), range.end());
         let number = self.parsed(name, &allowed)?;
         if !range.contains(&number) {
@@ -130,7 +124,7 @@ impl Values {
     /// One of `all`, by its name.
     pub fn one_of<T: Copy>(
         &mut self,
-        name: &str,
+        name: &'static str,
         all: &[T],
         name_of: impl Fn(T) -> &'static str,
     ) -> Option<T> {
@@ -146,7 +140,7 @@ impl Values {
     /// Several of `all`, by their names, separated by commas.
     pub fn several_of<T: Copy>(
         &mut self,
-        name: &str,
+        name: &'static str,
         all: &[T],
         name_of: impl Fn(T) -> &'static str,
     ) -> Vec<T> {
@@ -167,21 +161,27 @@ impl Values {
     }
 
     /// The value read as `T`; it must be given.
-    pub fn required<T: FromStr>(&mut self, name: &str, allowed: &str) -> Option<T> {
-        if self.given.get(name).is_none_or(String::is_empty) {
+    pub fn required<T: FromStr>(&mut self, name: &'static str, allowed: &str) -> Option<T> {
+        let errors = self.wrong.len();
+        let value = self.parsed(name, allowed);
+        if value.is_none() && self.wrong.len() == errors {
             self.refuse(name, "missing", "is missing", Some(allowed));
-            return None;
         }
-        self.parsed(name, allowed)
+        value
     }
 
     /// `true` or `false`; `false` if it is not given.
-    pub fn flag(&mut self, name: &str) -> bool {
-        self.parsed(name, "true, false").unwrap_or(false)
+    pub fn flag(&mut self, name: &'static str) -> bool {
+        self.choice_flag(name).unwrap_or(false)
+    }
+
+    /// `true`, `false`, or neither if it is left out.
+    pub fn choice_flag(&mut self, name: &'static str) -> Option<bool> {
+        self.parsed(name, "true, false")
     }
 
     /// An instant, RFC 3339 with an offset.
-    pub fn instant(&mut self, name: &str) -> Option<Timestamp> {
+    pub fn instant(&mut self, name: &'static str) -> Option<Timestamp> {
         self.parsed(name, "a time such as 2026-03-08T09:00:00+01:00 (in a URL, + is %2B)")
     }
 
@@ -197,17 +197,26 @@ impl Values {
     }
 }
 
+fn unknown(name: &str, known: &[&str]) -> Wrong {
+    let shown: String = name.chars().take(60).collect();
+    let mut wrong = Wrong::new(shown, "unknown-parameter", "unknown query parameter");
+    if let Some(close) = nearest(name, known.iter().copied()).first() {
+        wrong.message = format!("unknown query parameter, did you mean {close}?");
+    }
+    if known.is_empty() { wrong } else { wrong.allow(known.join(", ")) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn wrong(query: &str) -> Vec<String> {
-        let mut values = Values::parse(query, &["limit", "cursor", "status", "at", "flag"]);
+        let mut values = Values::parse(query);
         values.paging();
         values.one_of("status", &["on", "off"], |name| name);
         values.instant("at");
         values.flag("flag");
-        values.wrong.iter().map(ToString::to_string).collect()
+        values.finish().iter().map(ToString::to_string).collect()
     }
 
     #[test]

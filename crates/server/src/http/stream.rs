@@ -21,7 +21,8 @@ use super::App;
 use super::answer::Answered;
 use super::problem::Problem;
 use super::query::Query;
-use crate::turnings;
+use crate::notice_log;
+use crate::secrets::Secrets;
 
 /// How many streams may be open at a time.
 pub(super) const MOST_STREAMS: usize = 64;
@@ -74,7 +75,9 @@ impl Listener {
                 () = self.app.stopped() => return None,
             };
             match received {
-                Ok(notices) => self.waiting.extend(notices.iter().map(event)),
+                Ok(notices) => self
+                    .waiting
+                    .extend(notices.iter().map(|notice| event(notice, self.app.secrets()))),
                 Err(RecvError::Lagged(lost)) => {
                     let data = json!({ "lost": lost }).to_string();
                     self.waiting.push_back(Event::default().event("lagged").data(data));
@@ -85,7 +88,8 @@ impl Listener {
     }
 }
 
-fn event(notice: &Notice) -> Event {
+fn event(notice: &Notice, secrets: &Secrets) -> Event {
+    let masked = |text: &str| secrets.mask(text).into_owned();
     let (name, data) = match notice {
         Notice::Occurrence { schedule, n, count, outcome } => (
             "occurrence",
@@ -123,7 +127,7 @@ fn event(notice: &Notice) -> Event {
                 "schedule_id": schedule.to_string(),
                 "name": name,
                 "workflow_id": workflow.to_string(),
-                "turning": turnings::name(turning),
+                "turning": notice_log::name(turning),
             }),
         ),
         Notice::Queued { queue, count } => ("queued", json!({ "queue": queue, "count": count })),
@@ -134,7 +138,7 @@ fn event(notice: &Notice) -> Event {
                 "workflow_id": workflow.to_string(),
                 "schedule_id": schedule.map(|id| id.to_string()),
                 "open": is_open,
-                "refused": refused,
+                "refused": refused.iter().map(|why| masked(why)).collect::<Vec<_>>(),
             }),
         ),
         Notice::Deadline { run, due, .. } => {
@@ -151,11 +155,11 @@ fn event(notice: &Notice) -> Event {
         }
         Notice::HandlersPaused { workflow, name, reason } => (
             "handlers_paused",
-            json!({ "workflow_id": workflow.to_string(), "name": name, "reason": reason }),
+            json!({ "workflow_id": workflow.to_string(), "name": name, "reason": masked(reason) }),
         ),
         Notice::Undelivered { run, subject, error } => (
             "undelivered",
-            json!({ "run_id": run.to_string(), "subject": subject, "error": error }),
+            json!({ "run_id": run.to_string(), "subject": masked(subject), "error": masked(error) }),
         ),
         Notice::Workflow { id } => ("workflow", json!({ "id": id.to_string() })),
     };

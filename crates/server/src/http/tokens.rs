@@ -143,12 +143,12 @@ impl TokenRequest {
         let name = self.name.trim().to_owned();
         wrong.extend(wrong_name(&name));
         let mut roles: Vec<Role> = Vec::new();
-        for (place, text) in self.roles.iter().enumerate() {
+        for (index, text) in self.roles.iter().enumerate() {
             match text.parse() {
                 Ok(role) if !roles.contains(&role) => roles.push(role),
                 Ok(_) => {}
                 Err(()) => {
-                    let path = format!("roles[{place}]");
+                    let path = format!("roles[{index}]");
                     let unknown = Wrong::new(path, "role", format!("there is no role {text:?}"));
                     wrong.push(unknown.allow(Role::ALL.map(Role::name).join(", ")));
                 }

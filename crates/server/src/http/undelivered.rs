@@ -18,7 +18,7 @@ pub(crate) type Undelivered = HashMap<String, String>;
 /// Why the message of this run was not delivered. `None` if it was or may still be, or if the run
 /// sends no message.
 async fn reason(app: &App, run: RunId) -> Result<Option<String>, Problem> {
-    let Some(found) = app.store().run(run).await? else { return Ok(None) };
+    let Some(found) = app.views().run(run).await? else { return Ok(None) };
     let run = &found.view.run;
     let is_lost = run.status.has_ended() && run.status != RunStatus::Succeeded;
     if found.view.workflow_name != notices::NAME || !is_lost {

@@ -4,15 +4,16 @@ use axum::Router;
 use axum::response::Response;
 use axum::routing::get;
 use maud::{Markup, html};
-use store::{ApprovalQuery, ApprovalView};
+use store::ApprovalView;
 
 use super::layout::Page;
 use super::listing::{empty, pager, with};
 use super::page_context::PageContext;
 use super::runs::decision;
 use crate::http::App;
+use crate::http::approvals::ApprovalListParams;
 use crate::http::problem::Problem;
-use crate::http::query::{Paging, Parameters, Query, Values};
+use crate::http::query::{Parameters, Query, Values};
 
 /// How many approvals a page shows: each is a form.
 const MOST: usize = 25;
@@ -21,41 +22,32 @@ pub(super) fn routes() -> Router<App> {
     Router::new().route("/approvals", get(show))
 }
 
-struct ApprovalListParams {
+struct ApprovalPageParams {
     mine: bool,
-    assignee: Option<String>,
-    paging: Paging,
+    list: ApprovalListParams,
 }
 
-impl Parameters for ApprovalListParams {
-    const KNOWN: &'static [&'static str] = &["mine", "assignee", "limit", "cursor"];
-
-    fn read(values: &mut Values) -> ApprovalListParams {
-        ApprovalListParams {
-            mine: values.flag("mine"),
-            assignee: values.text("assignee"),
-            paging: values.paging(),
-        }
+impl Parameters for ApprovalPageParams {
+    fn read(values: &mut Values) -> ApprovalPageParams {
+        ApprovalPageParams { mine: values.flag("mine"), list: ApprovalListParams::read(values) }
     }
 }
 
 async fn show(
     context: PageContext,
-    Query(params): Query<ApprovalListParams>,
+    Query(ApprovalPageParams { mine, list }): Query<ApprovalPageParams>,
 ) -> Result<Response, Problem> {
-    let ApprovalListParams { mine, assignee, paging } = params;
-    let assignees = match &assignee {
-        Some(name) => vec![name.clone()],
-        None if mine => own_names(&context),
-        None => Vec::new(),
-    };
-    let is_filtered = !assignees.is_empty();
-    let query = ApprovalQuery { assignees, limit: paging.limit.min(MOST), after: paging.after };
-    let page = context.app.store().approvals(query).await?;
+    let mut query = list.query();
+    query.limit = query.limit.min(MOST);
+    if mine && list.assignee.is_none() {
+        query.assignees = own_names(&context);
+    }
+    let is_filtered = !query.assignees.is_empty();
+    let page = context.app.views().approvals(query).await?;
     let content = html! {
         div.head { h1 { "Approvals" } }
         p.lead { "What runs ask people. They wait until somebody decides, or a deadline does." }
-        (filters(&context, mine, assignee.as_deref()))
+        (filters(&context, mine, list.assignee.as_deref()))
         @if page.items.is_empty() { section.card { (none(is_filtered)) } }
         @for asked in &page.items { (one(&context, asked)) }
         @if !page.items.is_empty() { (pager(&context, page.total, page.next.as_ref())) }
@@ -63,7 +55,7 @@ async fn show(
     Ok(context.show(Page::new("Approvals", content).live("all")))
 }
 
-/// The names by which approvals are assigned to the visitor: their own and those of their roles.
+/// The names by which approvals are assigned to the user: their own and those of their roles.
 fn own_names(context: &PageContext) -> Vec<String> {
     let roles = context.caller.roles.iter().map(|role| role.name().to_owned());
     [context.caller.name.to_string()].into_iter().chain(roles).collect()
@@ -91,17 +83,18 @@ fn filters(context: &PageContext, mine: bool, assignee: Option<&str>) -> Markup 
 }
 
 fn none(is_filtered: bool) -> Markup {
-    match is_filtered {
-        true => empty(
+    if is_filtered {
+        empty(
             "Nothing waits for this person.",
             html! { p { a href="/approvals" { "What waits for others" } } },
-        ),
-        false => empty(
+        )
+    } else {
+        empty(
             "Nobody is asked anything.",
             html! {
                 p { "When a step of type " code { "human_approval" } " is reached, it is found here." }
             },
-        ),
+        )
     }
 }
 

@@ -23,8 +23,8 @@ pub(super) fn graph(
     definition: &Definition,
     look: impl Fn(usize, &Step) -> Look,
 ) -> Graph {
-    let nodes = definition.steps.iter().enumerate().map(|(place, step)| {
-        let Look { class, note, href } = look(place, step);
+    let nodes = definition.steps.iter().enumerate().map(|(index, step)| {
+        let Look { class, note, href } = look(index, step);
         Node {
             id: step.id.clone(),
             label: step.name.clone().unwrap_or_else(|| step.id.clone()),

@@ -170,7 +170,6 @@ pub(super) fn select(label: &str, name: &str, chosen: &str, all: &[(&str, &str)]
     )
 }
 
-/// A checkbox.
 pub(super) fn check(label: &str, name: &str, is_on: bool) -> Markup {
     let id = id_of(name);
     html! {

@@ -15,8 +15,9 @@ use super::page_context::PageContext;
 use super::when;
 use crate::http::App;
 use crate::http::access::Permission;
+use crate::http::incidents::IncidentListParams;
 use crate::http::problem::Problem;
-use crate::http::query::{Paging, Parameters, Query, Values};
+use crate::http::query::Query;
 use crate::http::undelivered::{self, Undelivered};
 
 /// How many incidents a page shows.
@@ -28,27 +29,14 @@ pub(super) fn routes() -> Router<App> {
     Router::new().route("/incidents", get(show)).route("/channels", get(channels))
 }
 
-struct IncidentListParams {
-    open: bool,
-    paging: Paging,
-}
-
-impl Parameters for IncidentListParams {
-    const KNOWN: &'static [&'static str] = &["open", "limit", "cursor"];
-
-    fn read(values: &mut Values) -> IncidentListParams {
-        IncidentListParams { open: values.flag("open"), paging: values.paging() }
-    }
-}
-
 async fn show(
     context: PageContext,
     Query(params): Query<IncidentListParams>,
 ) -> Result<Response, Problem> {
-    let IncidentListParams { open, paging } = params;
-    let limit = paging.limit.min(MOST);
-    let query = IncidentQuery { open, limit, after: paging.after, ..IncidentQuery::default() };
-    let page = context.app.store().incidents(query).await?;
+    let open = params.open;
+    let mut query = params.query(&context.app).await?;
+    query.limit = query.limit.min(MOST);
+    let page = context.app.views().incidents(query).await?;
     let undelivered = undelivered::of_incidents(&context.app, &page.items).await?;
     let first = with(&context.address, "cursor", None);
     let to = |open: Option<&str>| with(&first, "open", open);
@@ -56,8 +44,9 @@ async fn show(
         div.head { h1 { "Incidents" } a.button href="/channels" { "Channels" } }
         p.lead { "What has finally failed, until it succeeds again, and who was told." }
         nav.tabs aria-label="Which" {
-            a href=(to(None)) aria-current=[(!open).then_some("page")] { "All" }
-            a href=(to(Some("true"))) aria-current=[open.then_some("page")] { "Open" }
+            a href=(to(None)) aria-current=[open.is_none().then_some("page")] { "All" }
+            a href=(to(Some("true"))) aria-current=[(open == Some(true)).then_some("page")] { "Open" }
+            a href=(to(Some("false"))) aria-current=[(open == Some(false)).then_some("page")] { "Over" }
         }
         section.card.flush aria-label="Incidents" {
             @if page.items.is_empty() {
@@ -142,7 +131,7 @@ fn told(all: &[Told], undelivered: &Undelivered) -> Markup {
 /// The latest incidents of a query, if there are any.
 pub(super) async fn card(context: &PageContext, query: IncidentQuery) -> Result<Markup, Problem> {
     let query = IncidentQuery { limit: 5, ..query };
-    let found = context.app.store().incidents(query).await?.items;
+    let found = context.app.views().incidents(query).await?.items;
     let undelivered = undelivered::of_incidents(&context.app, &found).await?;
     Ok(html! {
         @if !found.is_empty() {
@@ -153,10 +142,8 @@ pub(super) async fn card(context: &PageContext, query: IncidentQuery) -> Result<
 
 async fn channels(context: PageContext) -> Result<Response, Problem> {
     let known = context.app.reach().shown();
-    let list = |all: &[String]| match all.is_empty() {
-        true => "nobody is told".to_owned(),
-        false => all.join(", "),
-    };
+    let list =
+        |all: &[String]| if all.is_empty() { "nobody is told".to_owned() } else { all.join(", ") };
     let content = html! {
         div.head {
             nav.trail aria-label="Trail" { a href="/incidents" { "Incidents" } " / channels" }

@@ -1,4 +1,4 @@
-//! The frame of every page: navigation, the visitor, and the message about the last action.
+//! The frame of every page: navigation, the user, and the message about the last action.
 
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, SET_COOKIE};
 use axum::http::{HeaderValue, StatusCode};
@@ -92,9 +92,9 @@ impl PageContext {
 
     fn side(&self) -> Markup {
         let path = self.address.split('?').next().unwrap_or_default();
-        let is_here = |place: &str| match place {
+        let is_here = |prefix: &str| match prefix {
             "/" => path == "/",
-            place => path.strip_prefix(place).is_some_and(|r| r.is_empty() || r.starts_with('/')),
+            prefix => path.strip_prefix(prefix).is_some_and(|r| r.is_empty() || r.starts_with('/')),
         };
         html! {
             header.side {

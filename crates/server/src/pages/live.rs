@@ -83,8 +83,6 @@ pub(super) struct LiveParams {
 }
 
 impl Parameters for LiveParams {
-    const KNOWN: &'static [&'static str] = &["about"];
-
     fn read(values: &mut Values) -> LiveParams {
         let text = values.text("about").unwrap_or_default();
         let about = About::read(&text);
@@ -134,9 +132,10 @@ impl Listener {
             }
         };
         let look_again = async {
-            match self.is_shared {
-                true => tokio::time::sleep(LOOK_AGAIN).await,
-                false => std::future::pending().await,
+            if self.is_shared {
+                tokio::time::sleep(LOOK_AGAIN).await
+            } else {
+                std::future::pending().await
             }
         };
         tokio::select! {

@@ -39,7 +39,7 @@ use axum::middleware::map_response;
 use axum::response::Response;
 use axum::routing::{get, post};
 
-pub(crate) use error_page::tell as tell_trouble;
+pub(crate) use error_page::tell as show_errors;
 pub(crate) use live::MOST_PAGES;
 
 use crate::http::App;

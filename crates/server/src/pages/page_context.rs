@@ -1,4 +1,4 @@
-//! One request for a page: the visitor, the address, the time, and the visitor's settings.
+//! One request for a page: the user, the address, the time, and the user's settings.
 
 use std::convert::Infallible;
 
@@ -21,7 +21,6 @@ pub(super) const SAID_COOKIE: &str = "punctual_said";
 /// One request for a page.
 pub(crate) struct PageContext {
     pub(super) app: App,
-    /// The visitor.
     pub(super) caller: Caller,
     pub(super) now: Timestamp,
     /// The zone in which times are shown, unless something declares its own.
@@ -55,7 +54,7 @@ impl Theme {
 }
 
 impl PageContext {
-    /// Whether the visitor has this permission. Actions they may not do are not offered.
+    /// Whether the user has this permission. Actions they may not do are not offered.
     pub(super) fn may(&self, permission: Permission) -> bool {
         self.caller.may(permission)
     }

@@ -1,4 +1,4 @@
-//! Settings of the visitor: the time zone and the theme. They are kept in cookies.
+//! Settings of the user: the time zone and the theme. They are kept in cookies.
 
 use axum::Router;
 use axum::http::HeaderValue;

@@ -27,8 +27,6 @@ struct SignInParams {
 }
 
 impl Parameters for SignInParams {
-    const KNOWN: &'static [&'static str] = &["next"];
-
     fn read(values: &mut Values) -> SignInParams {
         let next = values.text("next").unwrap_or_default();
         SignInParams { next: local_path(&next).to_owned() }
@@ -79,9 +77,9 @@ async fn sign_out(
     Ok(response)
 }
 
-fn to(place: &str) -> Response {
-    let place = HeaderValue::from_str(place).unwrap_or(HeaderValue::from_static("/"));
-    (StatusCode::SEE_OTHER, [(LOCATION, place)]).into_response()
+fn to(address: &str) -> Response {
+    let address = HeaderValue::from_str(address).unwrap_or(HeaderValue::from_static("/"));
+    (StatusCode::SEE_OTHER, [(LOCATION, address)]).into_response()
 }
 
 fn page(context: &PageContext, status: StatusCode, next: &str, wrong: Option<&str>) -> Response {

@@ -9,7 +9,7 @@ use maud::{Markup, html};
 
 use super::page_context::PageContext;
 
-/// An instant in the visitor's zone: only the time if it is today.
+/// An instant in the user's zone: only the time if it is today.
 pub(super) fn at(context: &PageContext, instant: Timestamp) -> Markup {
     in_zone(context, &context.zone, instant)
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use engine::run::AttemptEnd;
 use language::definition::{Action, HttpAction, limits};
-use runners::{Ended, code};
+use runners::{Code, Ended};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -182,26 +182,26 @@ enum Verdict {
     AsSaid,
 }
 
-fn verdict(failure: &'static str, status: Option<u64>) -> Verdict {
+fn verdict(failure: Code, status: Option<u64>) -> Verdict {
     match (failure, status) {
-        (code::HTTP_STATUS, Some(429)) => Verdict::NotNow,
-        (code::HTTP_STATUS, Some(408)) => Verdict::Unknown,
-        (code::HTTP_STATUS, Some(300..=499)) => Verdict::Never,
-        (code::DNS | code::CONNECT | code::EXEC_START, _) => Verdict::NotNow,
+        (Code::HttpStatus, Some(429)) => Verdict::NotNow,
+        (Code::HttpStatus, Some(408)) => Verdict::Unknown,
+        (Code::HttpStatus, Some(300..=499)) => Verdict::Never,
+        (Code::Dns | Code::Connect | Code::ExecStart, _) => Verdict::NotNow,
         (
-            code::INVALID_URL
-            | code::INVALID_METHOD
-            | code::INVALID_HEADER
-            | code::EGRESS_REFUSED
-            | code::REDIRECT_REFUSED
-            | code::TOO_MANY_REDIRECTS
-            | code::EXEC_NOT_ALLOWED
-            | code::INVALID_COMMAND
-            | code::NOT_OURS,
+            Code::InvalidUrl
+            | Code::InvalidMethod
+            | Code::InvalidHeader
+            | Code::EgressRefused
+            | Code::RedirectRefused
+            | Code::TooManyRedirects
+            | Code::ExecNotAllowed
+            | Code::InvalidCommand
+            | Code::NotOurs,
             _,
         ) => Verdict::Never,
         // If a command's exit code reports a failure, that is believed.
-        (code::EXIT_CODE, _) => Verdict::AsSaid,
+        (Code::ExitCode, _) => Verdict::AsSaid,
         _ => Verdict::Unknown,
     }
 }
@@ -210,7 +210,7 @@ fn verdict(failure: &'static str, status: Option<u64>) -> Verdict {
 mod tests {
     use super::*;
 
-    fn failed(code: &'static str, status: Option<u16>) -> Ended {
+    fn failed(code: Code, status: Option<u16>) -> Ended {
         let output = status.map(|status| json!({ "status": status }));
         Ended::Failed { code, message: "no".to_owned(), retryable: true, output }
     }
@@ -221,23 +221,23 @@ mod tests {
         assert!(is_unknown(Ended::TimedOut { message: "late".to_owned() }));
         assert!(is_unknown(Ended::Cancelled { message: "stop".to_owned() }));
         for unknown in [
-            failed(code::REQUEST, None),
-            failed(code::BODY, None),
-            failed(code::HTTP_STATUS, Some(500)),
-            failed(code::HTTP_STATUS, Some(502)),
-            failed(code::HTTP_STATUS, Some(503)),
-            failed(code::HTTP_STATUS, Some(408)),
-            failed(code::SIGNAL, None),
-            failed(code::TIMEOUT, None),
+            failed(Code::Request, None),
+            failed(Code::Body, None),
+            failed(Code::HttpStatus, Some(500)),
+            failed(Code::HttpStatus, Some(502)),
+            failed(Code::HttpStatus, Some(503)),
+            failed(Code::HttpStatus, Some(408)),
+            failed(Code::Signal, None),
+            failed(Code::Timeout, None),
         ] {
             assert!(is_unknown(unknown));
         }
         for (certain, again) in [
-            (failed(code::DNS, None), true),
-            (failed(code::CONNECT, None), true),
-            (failed(code::HTTP_STATUS, Some(429)), true),
-            (failed(code::HTTP_STATUS, Some(422)), false),
-            (failed(code::EGRESS_REFUSED, None), false),
+            (failed(Code::Dns, None), true),
+            (failed(Code::Connect, None), true),
+            (failed(Code::HttpStatus, Some(429)), true),
+            (failed(Code::HttpStatus, Some(422)), false),
+            (failed(Code::EgressRefused, None), false),
         ] {
             let Ok(Ended::Failed { retryable, .. }) = judged(certain) else { panic!() };
             assert_eq!(retryable, again);

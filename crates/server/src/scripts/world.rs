@@ -35,9 +35,8 @@ impl World<'_> {
             return Err(WorldFailure::Logic(format!("the workflow declares no topic {name}")));
         };
         let workflow = (!declared.shared).then(|| self.definition.name.clone());
-        let place = (workflow.clone(), name.to_owned());
-        let known =
-            self.known.0.lock().unwrap_or_else(PoisonError::into_inner).get(&place).copied();
+        let key = (workflow.clone(), name.to_owned());
+        let known = self.known.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key).copied();
         if let Some(id) = known {
             return Ok(id);
         }
@@ -53,7 +52,7 @@ impl World<'_> {
             return Err(WorldFailure::Transient(format!("topic {name} is not there yet")));
         };
         let id = view.topic.id;
-        self.known.0.lock().unwrap_or_else(PoisonError::into_inner).insert(place, id);
+        self.known.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, id);
         Ok(id)
     }
 }
@@ -109,8 +108,8 @@ fn shown(view: &EventView) -> Value {
         "title": event.message.title,
         "payload": event.message.payload,
         "causes": event.message.causes,
-        "state": event.fate.state.name(),
-        "attempt": event.fate.attempt,
+        "state": event.status.state.name(),
+        "attempt": event.status.attempt,
         "createdAt": event.created_at.to_string(),
     })
 }

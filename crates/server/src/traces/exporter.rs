@@ -115,10 +115,7 @@ impl Exporter {
         }
         let why = format!("the collector answers {status}");
         let is_busy = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
-        Err(match is_busy {
-            true => NotTaken::Yet(why, retry_after(&answer)),
-            false => NotTaken::Ever(why),
-        })
+        Err(if is_busy { NotTaken::Yet(why, retry_after(&answer)) } else { NotTaken::Ever(why) })
     }
 
     fn taken(&mut self, count: u64) {

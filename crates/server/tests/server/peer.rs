@@ -25,9 +25,10 @@ impl Peer {
         let answer = move |request: Request| async move {
             let key = request.headers().get("idempotency-key").map(|key| key.to_str().unwrap());
             keys.lock().unwrap().push(key.unwrap_or_default().to_owned());
-            match asked.fetch_add(1, Ordering::Relaxed) < times {
-                true => (StatusCode::INTERNAL_SERVER_ERROR, "not now"),
-                false => (StatusCode::OK, r#"{"done": true}"#),
+            if asked.fetch_add(1, Ordering::Relaxed) < times {
+                (StatusCode::INTERNAL_SERVER_ERROR, "not now")
+            } else {
+                (StatusCode::OK, r#"{"done": true}"#)
             }
         };
         let router = Router::new().fallback(answer);

@@ -21,9 +21,9 @@ use tempfile::TempDir;
 
 use self::world::{Burst, Workflow};
 use crate::clock::{Time, instant};
-use crate::faults::Rates;
+use crate::faulty_store::Rates;
 use crate::model::{Checked, Violation, broken};
-use crate::node::{Machine, Node};
+use crate::node::{Machine, Node, StoreKind};
 use crate::observe::is_of_watch;
 use crate::random::Random;
 use crate::sabotage::{Sabotage, Tampering};
@@ -79,10 +79,11 @@ impl Bursts {
     fn new(seed: u64, sabotage: Option<Sabotage>) -> Result<Bursts, Violation> {
         let mut random = Random::new(seed);
         let time = Arc::new(Time::new(BEGINNING));
-        let work = Arc::new(Work::new(time.clone(), random.fork()));
+        let work = Arc::new(Work::new(time.clone(), random.fork(), Arc::default()));
         let folder = folder().map_err(unexpected)?;
         let tampering = Tampering::new(sabotage);
-        let machine = Machine::new(folder.path(), time, random.fork(), tampering, work);
+        let machine =
+            Machine::new(StoreKind::Embedded, folder.path(), time, random.fork(), tampering, work);
         Ok(Bursts {
             random,
             machine: machine.map_err(unexpected)?,
@@ -116,7 +117,7 @@ impl Bursts {
         self.come_to_rest()?;
         let store = self.machine.store().map_err(unexpected)?;
         let now = instant(self.machine.time.wall());
-        let findings = crate::faults::answer(store.check(now, false)).map_err(unexpected)?;
+        let findings = crate::faulty_store::answer(store.check(now, false)).map_err(unexpected)?;
         let bursts = std::mem::take(&mut self.bursts);
         let runs = self.machine.desk.look(|watch| check::all(watch.connection(), &bursts))?;
         match findings.iter().find(|finding| !is_of_watch(finding)) {

@@ -139,7 +139,7 @@ impl Burst {
             Burst::Events { .. } => (0, Value::Null),
         };
         let text = declared.to_string();
-        let one = || NewSchedule { workflow, trigger: None, declared: read_one(&text) };
+        let one = || NewSchedule { workflow, declared_by: None, declared: read_one(&text) };
         (0..count).map(|_| one()).collect()
     }
 

@@ -107,9 +107,10 @@ pub(crate) fn mutation(random: &mut Random, manners: Manners) -> (AttemptEnd, Ha
 
 /// How an attempt ends that takes too long: a mutation may have happened.
 pub(crate) fn too_long(perform: &Perform) -> AttemptEnd {
-    match mutates(perform) {
-        true => AttemptEnd::Unknown { message: "no answer came in time".to_owned() },
-        false => failed("timeout", true),
+    if mutates(perform) {
+        AttemptEnd::Unknown { message: "no answer came in time".to_owned() }
+    } else {
+        failed("timeout", true)
     }
 }
 

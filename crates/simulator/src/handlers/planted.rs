@@ -44,7 +44,7 @@ pub(crate) fn sql(sabotage: Sabotage) -> Option<&'static str> {
         }
         Sabotage::Oversleeping => "DELETE FROM wakeups WHERE kind = 3",
         Sabotage::MutateAgain => {
-            "UPDATE runs SET status = 1, lacks_place = 1, state = json_set(state, '$.a[0].d', 'r')
+            "UPDATE runs SET status = 1, waits_for_slot = 1, state = json_set(state, '$.a[0].d', 'r')
              WHERE handler IS NOT NULL AND status = 3
                AND json_extract(state, '$.a[0].d.k') IS NOT NULL"
         }

@@ -88,7 +88,8 @@ impl Model {
         self.check_processes(cause, now, &moved)?;
         self.check_handling(cause, now, &moved, changes.handled, is_applied)?;
         self.check_concurrency(&moved)?;
-        self.check_overtaken(&moved)
+        // Nodes pass over what others have locked.
+        if self.has_many_nodes { Ok(()) } else { self.check_overtaken(&moved) }
     }
 
     /// Checks that schedules which a command recomputed are no longer outdated.
@@ -167,10 +168,10 @@ impl Model {
             touched.after = row.status;
         }
         if !self.schedules.contains_key(&id) {
-            if id <= self.greatest_schedule {
+            if id <= self.greatest_schedule && !self.has_many_nodes {
                 return broken("expiry", format!("schedule {id} has an id that was given before"));
             }
-            self.greatest_schedule = id;
+            self.greatest_schedule = self.greatest_schedule.max(id);
             let kept = Kept::new(row, &self.rules, now)?;
             self.schedules.insert(id, kept);
             return Ok(());

@@ -42,6 +42,10 @@ impl History {
         self.runs.insert(run.key, Past { created_at, ended_at, schedule, workflow });
     }
 
+    pub(super) fn has_run(&self, key: i64) -> bool {
+        self.runs.contains_key(&key)
+    }
+
     /// Notes that a ledger row was written. Returns whether it existed before.
     pub(super) fn written(&mut self, schedule: i64, row: &LedgerRow) -> bool {
         self.rows.insert((schedule, row.n), row.decided_at).is_some()

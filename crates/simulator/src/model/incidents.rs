@@ -123,9 +123,10 @@ impl Model {
         seen: &mut BTreeMap<Subject, Seen>,
     ) -> Result<usize, super::Violation> {
         let Some(row) = row else {
-            return match self.incidents.open.values().any(|open| *open == key) {
-                true => broken("incidents", format!("incident {key} is open, and gone")),
-                false => Ok(0),
+            return if self.incidents.open.values().any(|open| *open == key) {
+                broken("incidents", format!("incident {key} is open, and gone"))
+            } else {
+                Ok(0)
             };
         };
         let subject = match row.schedule {
@@ -193,11 +194,15 @@ impl Model {
     /// for it.
     fn is_of_handlers(&self, subject: Subject) -> bool {
         match subject {
-            Subject::Schedule(id) => self.schedules.get(&id).is_some_and(|kept| {
-                let trigger = kept.row.trigger.as_deref();
-                trigger.is_some_and(|trigger| trigger.starts_with("producers."))
-            }),
-            Subject::Workflow(id) => self.handling.handlers.values().any(|row| row.workflow == id),
+            Subject::Schedule(id) => {
+                self.schedules.get(&id).is_some_and(|kept| kept.row.is_of_producer())
+            }
+            // The handlers of an archived workflow are gone, and their runs may go on.
+            Subject::Workflow(id) => {
+                let runs = || self.runs.values().filter(|run| run.handler.is_some());
+                self.handling.handlers.values().any(|row| row.workflow == id)
+                    || runs().any(|run| run.workflow == id)
+            }
         }
     }
 }

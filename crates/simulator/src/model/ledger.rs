@@ -367,8 +367,7 @@ impl Kept {
                 let by_policy = matches!(overlap, Overlap::Skip | Overlap::QueueAll) && is_busy;
                 // A producer's run that waits for its workflow stands for the occurrences that are
                 // due meanwhile.
-                let produces =
-                    self.row.trigger.as_deref().is_some_and(|t| t.starts_with("producers."));
+                let produces = self.row.is_of_producer();
                 let waits = produces && row.reason.contains("waits for its workflow") && is_busy;
                 // A handler that fails pauses its workflow in the middle of a commit.
                 let on_hold = touched.on_hold || touched.was_held && produces;

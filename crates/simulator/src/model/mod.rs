@@ -92,6 +92,9 @@ pub(crate) struct Model {
     /// How many occurrences the ledger rows stand for.
     pub(crate) occurrences: u64,
     pub(crate) runs_created: u64,
+    /// Whether several nodes decide at the same time: ids and keys are then given in another order
+    /// than that of commits.
+    has_many_nodes: bool,
 }
 
 impl Model {
@@ -115,7 +118,13 @@ impl Model {
             latest: now,
             occurrences: 0,
             runs_created: 0,
+            has_many_nodes: false,
         }
+    }
+
+    /// The model of a world in which several nodes decide at the same time.
+    pub(crate) fn of_many(rules: Arc<Rules>, now: i64) -> Model {
+        Model { has_many_nodes: true, ..Model::new(rules, now) }
     }
 
     fn remember_ended(&mut self, run: RunRow) {

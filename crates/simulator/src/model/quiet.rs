@@ -7,14 +7,16 @@ use crate::clock::instant;
 use crate::watch::RunRow;
 use crate::work::Work;
 
-/// The state of the driver when it goes to sleep.
+/// The state of all drivers when they go to sleep.
 pub(crate) struct Awake<'a> {
     pub(crate) now: i64,
-    pub(crate) node: i64,
-    /// How many more attempts it could take on.
+    /// How many more attempts they could take on.
     pub(crate) free: usize,
-    pub(crate) work: &'a Work,
-    /// When it wants to be woken.
+    /// The nodes that are awake, and what each was given to do.
+    pub(crate) nodes: Vec<(i64, &'a Work)>,
+    /// Nodes that are not, and whose leases have not run out.
+    pub(crate) leased: Vec<i64>,
+    /// When the first of them wants to be woken.
     pub(crate) alarm: Option<i64>,
 }
 
@@ -75,10 +77,10 @@ impl Model {
         let is_free = self.has_the_turn(run.workflow).is_none_or(|other| other.key == run.key);
         let is_paused = self.workflows.get(&run.workflow).is_none_or(|row| row.paused);
         let is_asked_for = run.triggered_by == TriggeredBy::Manual;
-        match is_free && (is_asked_for || !is_paused) {
-            true => broken("turns", format!("run {} is pending, and could have its turn", run.key)),
-            false => Ok(()),
+        if is_free && (is_asked_for || !is_paused) {
+            return broken("turns", format!("run {} is pending, and could have its turn", run.key));
         }
+        Ok(())
     }
 }
 
@@ -88,17 +90,18 @@ fn check_begun_run(run: &RunRow, awake: &Awake<'_>) -> Checked {
     let key = run.key;
     let is_stopping = run.is_stopping();
     let mut looks: Vec<i64> = Vec::new();
-    for active in &run.position.active {
-        match &active.doing {
+    for active in &run.state.active {
+        match &active.status {
             ActivityStatus::Performed { token, owner, .. } => {
-                if owner.0 != awake.node {
-                    return broken(
-                        "performed",
-                        format!("run {key} is running for nobody: {run:?}"),
-                    );
-                }
+                let Some((_, work)) = awake.nodes.iter().find(|(node, _)| *node == owner.0) else {
+                    if awake.leased.contains(&owner.0) {
+                        continue;
+                    }
+                    let message = format!("run {key} is running for nobody: {run:?}");
+                    return broken("performed", message);
+                };
                 // A cancelled attempt need not have begun.
-                if !is_stopping && !awake.work.was_given(key, *token) {
+                if !is_stopping && !work.was_given(key, *token) {
                     return broken("performed", format!("run {key}: attempt {token} is lost"));
                 }
             }
@@ -106,19 +109,19 @@ fn check_begun_run(run: &RunRow, awake: &Awake<'_>) -> Checked {
             ActivityStatus::Timer { until, .. } => looks.push(until.as_millisecond()),
             ActivityStatus::Claimed { lease_until, .. } => looks.push(lease_until.as_millisecond()),
             ActivityStatus::Awaiting { until, .. } => looks.extend(*until),
-            ActivityStatus::Ready if awake.free > 0 && run.lacks_place => {
+            ActivityStatus::Ready if awake.free > 0 && run.waits_for_slot => {
                 return broken("places", format!("run {key} could go on, and there is a place"));
             }
             _ => {}
         }
     }
-    match &run.position.ending {
+    match &run.state.ending {
         Some(ending) => looks.extend(ending.until.map(|until| until.as_millisecond())),
         // Only a person moves on a suspended run.
         None if run.status == RunStatus::Suspended => {}
         None => {
             let limit = run.timeout.map(jiff::SignedDuration::from_millis);
-            let limit = limit.and_then(|limit| run.position.time_limit(limit));
+            let limit = limit.and_then(|limit| run.state.time_limit(limit));
             looks.extend(limit.map(|limit| limit.as_millisecond()));
         }
     }

@@ -53,7 +53,7 @@ impl Model {
                 run.id(),
                 run.workflow,
                 run.status.name(),
-                serde_json::to_string(&run.position).unwrap_or_default()
+                serde_json::to_string(&run.state).unwrap_or_default()
             );
         }
         text

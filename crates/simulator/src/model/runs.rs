@@ -48,11 +48,11 @@ impl Model {
         let before = self.runs.remove(&key);
         match &before {
             Some(before) => check_move(cause, before, &row)?,
-            None if key <= self.greatest_run => {
+            None if self.has_ended(key) => {
                 return broken("states", format!("run {key} has ended, and was changed: {row:?}"));
             }
             None => {
-                self.greatest_run = key;
+                self.greatest_run = self.greatest_run.max(key);
                 self.runs_created += 1;
                 check_new(now, self.latest, &row)?;
             }
@@ -66,6 +66,10 @@ impl Model {
         }
         let is_new = before.is_none();
         Ok(Moved { row, before, is_new, has_begun })
+    }
+
+    fn has_ended(&self, key: i64) -> bool {
+        if self.has_many_nodes { self.history.has_run(key) } else { key <= self.greatest_run }
     }
 
     /// Checks that each report of a current attempt is taken, and every other is refused.
@@ -171,25 +175,26 @@ impl Model {
         if let (Cause::Command(command), Some(before)) = (cause, before)
             && let Command::EndAttempt { id, token, .. } = &**command
             && *id == after.id()
-            && let Some(active) = before.position.with_token(*token)
+            && let Some(active) = before.state.with_token(*token)
         {
             self.unsettled.remove(&(key, active.part()));
         }
         // A step that is over, or begins again, no longer counts as unsettled.
         let tokens = |row: &RunRow| -> Vec<Option<u32>> {
-            row.position.active.iter().map(|active| active.doing.token()).collect()
+            row.state.active.iter().map(|active| active.status.token()).collect()
         };
-        let has_jumped = before.is_some_and(|row| after.position.jumps > row.position.jumps);
+        let has_jumped = before.is_some_and(|row| after.state.jumps > row.state.jumps);
         let known = before.map(tokens).unwrap_or_default();
         self.unsettled.retain(|(run, part)| {
-            let active = after.position.part(part.step, part.item);
+            let active = after.state.part(part.step, part.item);
             *run != key
-                || active.is_some_and(|active| !has_jumped || known.contains(&active.doing.token()))
+                || active
+                    .is_some_and(|active| !has_jumped || known.contains(&active.status.token()))
         });
-        for active in &after.position.active {
-            let is_new = !known.contains(&active.doing.token());
+        for active in &after.state.active {
+            let is_new = !known.contains(&active.status.token());
             let once = !detail.definition.steps[active.step as usize].idempotent;
-            if matches!(active.doing, ActivityStatus::Claimed { .. })
+            if matches!(active.status, ActivityStatus::Claimed { .. })
                 && is_new
                 && once
                 && active.item != Item::Undoing
@@ -213,7 +218,7 @@ impl Model {
             let mut begun = others.filter(|other| other.status != Pending);
             return begun.any(|other| self.waits_for_something(other, now));
         }
-        run.position.active.iter().any(|active| match active.doing {
+        run.state.active.iter().any(|active| match active.status {
             ActivityStatus::Timer { until, .. } => until.as_millisecond() > now,
             ActivityStatus::Child { run, .. } => !self.is_stuck(run.0, now),
             ActivityStatus::Awaiting { .. } => true,
@@ -253,7 +258,7 @@ fn check_move(cause: &Cause, before: &RunRow, after: &RunRow) -> Checked {
     if !is_legal(from, to) {
         return broken("states", format!("run {key} went from {} to {}", from.name(), to.name()));
     }
-    let (was, is) = (before.position.token, after.position.token);
+    let (was, is) = (before.state.token, after.state.token);
     if is < was || is > was + TOKENS {
         return broken("tokens", format!("run {key}: token {is} after {was}"));
     }
@@ -271,12 +276,11 @@ fn check_move(cause: &Cause, before: &RunRow, after: &RunRow) -> Checked {
     };
     let alerts = |row: &RunRow| row.detail.as_ref().map_or(0, |detail| detail.alerts.len());
     let is_given_up = after.is_ending()
-        || after.position.jumps > before.position.jumps
+        || after.state.jumps > before.state.jumps
         || alerts(after) > alerts(before);
     // An item ends with its step.
-    let is_over = |part: &Part| {
-        part.item.is_nth() && after.position.states.of(part.step) != StepState::Active
-    };
+    let is_over =
+        |part: &Part| part.item.is_nth() && after.state.states.of(part.step) != StepState::Active;
     let is_left = |part: &Part| after.unknown().any(|known| known == *part) || is_over(part);
     let lost = before.unknown().find(|part| !is_left(part));
     match lost.filter(|_| !by_a_person && !is_given_up) {
@@ -298,47 +302,47 @@ fn looked(before: &RunRow, reports: &[Reported]) -> bool {
 impl RunRow {
     /// The part that the attempt with this token is of, if a node performs it.
     pub(crate) fn performed(&self, token: u32) -> Option<Part> {
-        let is_it = |active: &&Activity| match active.doing {
+        let is_it = |active: &&Activity| match active.status {
             ActivityStatus::Performed { token: t, .. } => t == token,
             _ => false,
         };
-        let found = self.position.active.iter().find(is_it).filter(|_| !self.status.has_ended());
+        let found = self.state.active.iter().find(is_it).filter(|_| !self.status.has_ended());
         found.map(Activity::part)
     }
 
     /// The tokens of the attempts that nodes perform.
     pub(crate) fn current(&self) -> Vec<u32> {
-        let performed = |active: &Activity| match active.doing {
+        let performed = |active: &Activity| match active.status {
             ActivityStatus::Performed { token, .. } => Some(token),
             _ => None,
         };
-        self.position.active.iter().filter_map(performed).collect()
+        self.state.active.iter().filter_map(performed).collect()
     }
 
     /// The tokens of the attempts that workers have claimed.
     pub(crate) fn claimed(&self) -> Vec<(u32, Claimant)> {
-        let claimed = |active: &Activity| match &active.doing {
+        let claimed = |active: &Activity| match &active.status {
             ActivityStatus::Claimed { token, claimant, .. } => Some((*token, (**claimant).clone())),
             _ => None,
         };
-        self.position.active.iter().filter_map(claimed).collect()
+        self.state.active.iter().filter_map(claimed).collect()
     }
 
     /// Parts whose outcome is unknown.
     fn unknown(&self) -> impl Iterator<Item = Part> {
         let is_unknown =
-            |active: &&Activity| matches!(active.doing, ActivityStatus::Unknown { .. });
-        self.position.active.iter().filter(is_unknown).map(Activity::part)
+            |active: &&Activity| matches!(active.status, ActivityStatus::Unknown { .. });
+        self.state.active.iter().filter(is_unknown).map(Activity::part)
     }
 
     /// Whether it has ended, or is going to.
     pub(crate) fn is_ending(&self) -> bool {
-        self.status.has_ended() || self.position.ending.is_some()
+        self.status.has_ended() || self.state.ending.is_some()
     }
 
     /// Whether its attempts have been cancelled and are still ending.
     pub(crate) fn is_stopping(&self) -> bool {
-        self.position.ending.as_ref().is_some_and(|ending| ending.until.is_some())
+        self.state.ending.as_ref().is_some_and(|ending| ending.until.is_some())
     }
 
     /// The public id of the run.

@@ -122,9 +122,10 @@ impl Kept {
             return broken("states", format!("schedule {} was changed by nobody", old.id));
         }
         let told = |row: &ScheduleRow| row.updated_at.max(row.recomputed_at.unwrap_or(i64::MIN));
-        self.told_at = match by_command {
-            true => Some(told(old).max(told(row))),
-            false => Some(told(old)).filter(|_| !self.is_outdated),
+        self.told_at = if by_command {
+            Some(told(old).max(told(row)))
+        } else {
+            Some(told(old)).filter(|_| !self.is_outdated)
         };
         Ok(())
     }

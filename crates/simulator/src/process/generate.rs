@@ -262,9 +262,10 @@ impl Draft<'_> {
         }
         let on = before[self.random.below(before.len())];
         let is_done = format!("steps.{}.status == 'completed'", id(on));
-        match self.giving[on] && self.random.chance(600) {
-            true => format!("{is_done} and steps.{}.output.v > {bound}", id(on)),
-            false => is_done,
+        if self.giving[on] && self.random.chance(600) {
+            format!("{is_done} and steps.{}.output.v > {bound}", id(on))
+        } else {
+            is_done
         }
     }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use engine::RunId;
-use engine::run::{ActivityStatus, AttemptEnd, Claimant};
+use engine::run::{Activity, ActivityStatus, AttemptEnd, Claimant};
 use engine::turn::Command;
 use jiff::SignedDuration;
 
@@ -48,7 +48,8 @@ impl Outside {
         self.plans.insert((at, self.planned), command);
     }
 
-    fn due(&mut self, now: i64) -> Option<Command> {
+    /// The report that a worker sends at this step of the simulation.
+    pub(crate) fn due(&mut self, now: i64) -> Option<Command> {
         let first = self.plans.first_entry().filter(|first| first.key().0 <= now)?;
         Some(first.remove())
     }
@@ -80,10 +81,7 @@ impl Outside {
         mutates: Option<i64>,
     ) -> Option<Deed> {
         let lease_ms = i64::try_from(lease.as_millis()).unwrap_or(LONGEST);
-        let takes = match is_calm {
-            true => 1,
-            false => self.random.spread(1, LONGEST),
-        };
+        let takes = if is_calm { 1 } else { self.random.spread(1, LONGEST) };
         let said_by = claimant(worker);
         let heartbeat =
             || Command::Heartbeat { id: id.clone(), token, claimant: said_by.clone(), lease };
@@ -100,10 +98,11 @@ impl Outside {
             end: end.clone(),
         };
         let end = |answer: &AttemptEnd| end_by(answer, &said_by);
-        let said = match dies {
-            false => Some(takes),
+        let said = if dies {
             // Some workers are only taken for dead, and answer too late.
-            true => self.random.chance(500).then_some(TOO_LATE),
+            self.random.chance(500).then_some(TOO_LATE)
+        } else {
+            Some(takes)
         };
         let answer = match self.random.below(6) {
             0 if !is_calm => failed("trouble", true),
@@ -136,8 +135,8 @@ impl Outside {
     /// Somebody decides an approval, or tries to.
     fn decide(&mut self, model: &Model, is_calm: bool) -> Option<Command> {
         let asked = |run: &RunRow| -> Option<(RunId, u32, Vec<String>)> {
-            let active = run.position.active.iter();
-            active.clone().find_map(|active| match &active.doing {
+            let active = run.state.active.iter();
+            active.clone().find_map(|active| match &active.status {
                 ActivityStatus::Asked { assignees, .. } => {
                     Some((run.id(), active.step, assignees.clone()))
                 }
@@ -163,6 +162,46 @@ impl Outside {
     }
 }
 
+impl Outside {
+    /// Whether somebody looks now for something to do. They look again after a while.
+    pub(crate) fn visits(&mut self, now: i64, is_calm: bool) -> bool {
+        if self.next > now {
+            return false;
+        }
+        let longest = if is_calm { 30_000 } else { LONGEST };
+        self.next = now + self.random.spread(1_000, longest);
+        true
+    }
+
+    /// Somebody decides an approval, if anybody does.
+    pub(crate) fn decides(&mut self, model: &Model, is_calm: bool) -> Option<Command> {
+        let decides = self.random.chance(if is_calm { 1000 } else { 400 });
+        if decides { self.decide(model, is_calm) } else { None }
+    }
+
+    /// A worker claims, with its name and the lease it asks for, if attempts wait in a queue.
+    pub(crate) fn claims(&mut self, model: &Model) -> Option<(String, SignedDuration, Command)> {
+        let queued = |active: &Activity| matches!(active.status, ActivityStatus::Queued { .. });
+        let is_waiting = |run: &RunRow| run.state.active.iter().any(queued);
+        model.runs.values().any(is_waiting).then(|| self.claim())
+    }
+
+    /// A worker begins what it has claimed. Returns what it does to the outside world.
+    pub(crate) fn begin(
+        &mut self,
+        model: &Model,
+        now: i64,
+        (worker, lease): (&str, SignedDuration),
+        is_calm: bool,
+    ) -> Vec<Deed> {
+        let taken = model.runs.values().flat_map(|run| taken(run, worker));
+        let deed = |((id, mutates), token): ((RunId, Option<i64>), u32)| {
+            self.work(now, &id, token, (worker, lease), is_calm, mutates)
+        };
+        taken.filter_map(deed).collect()
+    }
+}
+
 impl Simulation {
     /// What workers and people do now.
     pub(crate) fn outside(&mut self) -> Checked {
@@ -171,40 +210,19 @@ impl Simulation {
             self.show_claims();
             self.command(Some(command))?;
         }
-        if self.outside.next > now {
+        if !self.outside.visits(now, self.is_calm) {
             return Ok(());
         }
-        let longest = if self.is_calm { 30_000 } else { LONGEST };
-        self.outside.next = now + self.outside.random.spread(1_000, longest);
-        if self.outside.random.chance(if self.is_calm { 1000 } else { 400 }) {
-            let command = self.outside.decide(&self.model, self.is_calm);
-            self.command(command)?;
-        }
-        self.claim()
-    }
-
-    fn claim(&mut self) -> Checked {
-        let is_waiting = |run: &RunRow| {
-            run.position
-                .active
-                .iter()
-                .any(|active| matches!(active.doing, ActivityStatus::Queued { .. }))
+        let command = self.outside.decides(&self.model, self.is_calm);
+        self.command(command)?;
+        let Some((worker, lease, claim)) = self.outside.claims(&self.model) else {
+            return Ok(());
         };
-        if !self.model.runs.values().any(is_waiting) {
-            return Ok(());
-        }
-        let (worker, lease, claim) = self.outside.claim();
         // A worker that does not get the answer knows nothing of its claim.
-        if !self.command_once(claim)? {
-            return Ok(());
-        }
-        let taken: Vec<((RunId, Option<i64>), u32)> =
-            self.model.runs.values().flat_map(|run| taken(run, &worker)).collect();
-        let now = self.machine.time.elapsed();
-        for (id, token) in taken {
-            let (id, token, mutates) = (id.0, token, id.1);
-            let deed = self.outside.work(now, &id, token, (&worker, lease), self.is_calm, mutates);
-            deed.into_iter().for_each(|deed| self.machine.work.did(deed));
+        if self.command_once(claim)? {
+            let now = self.machine.time.elapsed();
+            let deeds = self.outside.begin(&self.model, now, (&worker, lease), self.is_calm);
+            deeds.into_iter().for_each(|deed| self.machine.work.did(deed));
         }
         Ok(())
     }
@@ -216,8 +234,8 @@ fn claimant(worker: &str) -> Claimant {
 }
 
 fn taken(run: &RunRow, by: &str) -> Vec<((RunId, Option<i64>), u32)> {
-    let active = run.position.active.iter();
-    let tokens = active.filter_map(|active| match &active.doing {
+    let active = run.state.active.iter();
+    let tokens = active.filter_map(|active| match &active.status {
         ActivityStatus::Claimed { token, worker, .. } if worker == by => {
             let mutates = run.phase(active.part()).is_some_and(|phase| phase == MUTATION);
             Some(((run.id(), mutates.then_some(run.key)), *token))

@@ -13,7 +13,7 @@ macro_rules! going_on {
 pub(crate) fn sql(sabotage: Sabotage) -> Option<&'static str> {
     Some(match sabotage {
         Sabotage::BeginTooEarly => concat!(
-            "UPDATE runs SET lacks_place = 1, state = json_set(state,
+            "UPDATE runs SET waits_for_slot = 1, state = json_set(state,
               '$.s', substr(state ->> '$.s', 1, instr(state ->> '$.s', 'p') - 1) || 'a'
                 || substr(state ->> '$.s', instr(state ->> '$.s', 'p') + 1),
               '$.a[#]', json_object('s', instr(state ->> '$.s', 'p') - 1, 'at', ?1, 'd', 'r'))

@@ -16,7 +16,7 @@ pub(super) const COUNTED_BLOCKS: &str = "(SELECT status, id / 1024 AS block, cou
 
 /// How many runs of workflow `w` are active, counted one by one.
 pub(super) const ACTIVE_RUNS: &str = "(SELECT count(*) FROM {open_runs_by_status} AS r
-     WHERE r.status IN (1, 2, 3) AND r.workflow = w.id AND r.handler IS NULL)";
+     WHERE r.status {active} AND r.workflow = w.id AND r.handler IS NULL)";
 
 pub(super) const COUNTS: [Invariant; 3] = [
     Invariant {

@@ -12,6 +12,7 @@ mod counts;
 mod findings;
 mod one_store;
 mod open_run;
+mod published;
 mod references;
 mod rows;
 mod runs;
@@ -19,10 +20,17 @@ mod schedule;
 mod schedules;
 mod topics;
 
-use engine::RunId;
-use jiff::Timestamp;
+use std::sync::Arc;
 
+use engine::turn::Command;
+use engine::{Moment, NodeId, RunId, WorkflowId};
+use jiff::Timestamp;
+use language::Rules;
+
+use crate::codes;
 use crate::failure::Failure;
+use crate::request::CommandRequest;
+use crate::rows::Positional;
 use crate::stored::ms;
 use crate::view::Finding;
 use findings::{attempted, by_code};
@@ -140,6 +148,7 @@ impl Fragments {
             ("{kept_since}", schedules::KEPT_SINCE),
             ("{successes}", schedules::SUCCESSES),
             ("{active_runs}", counts::ACTIVE_RUNS),
+            ("{begun_handlers}", topics::BEGUN_HANDLERS),
             ("{counted}", counts::COUNTED),
             ("{counted_blocks}", counts::COUNTED_BLOCKS),
             ("{slot_column}", self.slot_column),
@@ -151,7 +160,8 @@ impl Fragments {
             ("{event_topic}", self.event_topic),
             ("{event_state}", self.event_state),
         ];
-        texts.iter().fold(sql.to_owned(), |sql, (name, text)| sql.replace(name, text))
+        let sql = texts.iter().fold(sql.to_owned(), |sql, (name, text)| sql.replace(name, text));
+        codes::filled(&sql)
     }
 }
 
@@ -207,24 +217,24 @@ impl Invariant {
 }
 
 /// A row that breaches an invariant: its id, its text, and how many such rows there are in all.
-pub(crate) type BreachingRow = (i64, String, usize);
+type BreachingRow = (i64, String, usize);
 
 /// What a store does so that [`check`] can check it.
 pub(crate) trait Checks {
     /// The invariants in SQL, made with [`statements`].
     fn invariants(&self) -> &'static [Statements];
 
-    /// Runs [`Statements::breaches`], with now as `$1` if it is given.
-    fn breaches(
+    /// Runs a query that may take long, with these numbers as `$1` and so on.
+    fn select<T: Positional>(
         &mut self,
         sql: &'static str,
-        now: Option<i64>,
-    ) -> Result<Vec<BreachingRow>, Failure>;
+        params: &[i64],
+    ) -> Result<Vec<T>, Failure>;
 
     /// Performs all steps in one transaction, or none.
     fn mend(&mut self, steps: &'static [Step]) -> Result<(), Failure>;
 
-    /// Reads all rows of a kind, and adds those that cannot be read ([`RowKind::unreadable`]).
+    /// Reads all rows of a kind, and adds those that cannot be read ([`RowKind::check`]).
     fn read_all(&mut self, kind: RowKind, found: &mut Listed) -> Result<(), Failure>;
 
     /// The findings for what is set aside. With `repair`, what can be read comes back.
@@ -243,6 +253,24 @@ pub(crate) trait Checks {
         now: Timestamp,
         repair: bool,
     ) -> Result<Vec<(i64, ScheduleBreach)>, Failure>;
+
+    fn rules(&self) -> Arc<Rules>;
+
+    /// Has the engine publish the live revision of a workflow once more.
+    fn publish_again(&mut self, workflow: WorkflowId, now: Timestamp) -> Result<(), Failure>;
+}
+
+/// The request that has the engine publish the live revision of a workflow once more.
+pub(crate) fn publish_again(workflow: WorkflowId, now: Timestamp) -> CommandRequest {
+    CommandRequest {
+        command: Command::PublishAgain(workflow),
+        moment: Moment::new(now, now),
+        // Tools have no node.
+        node: NodeId(0),
+        idempotency: None,
+        traced: false,
+        audit: None,
+    }
 }
 
 /// Checks everything. If one check fails, it is reported and the others still run.
@@ -261,6 +289,10 @@ pub(crate) fn check(store: &mut impl Checks, now: Timestamp, repair: bool) -> Ve
     findings.extend(attempted("runs", runs.map(|found| by_code(&found, repair))));
     let steps = store.lost_steps();
     findings.extend(attempted("records of steps", steps.map(|found| open_run::steps_gone(&found))));
+    // Before the subscriptions of nothing are deleted: publishing makes lost handlers again, and
+    // the subscriptions with them.
+    let published = published::check(store, now, repair);
+    findings.extend(attempted("what was published", published));
     // Before the counts of schedules are checked: mending may change a schedule's status to done.
     let schedules = store.check_schedules(now, repair);
     findings.extend(attempted("schedules", schedules.map(|found| by_code(&found, repair))));
@@ -279,7 +311,7 @@ fn check_invariant(
 ) -> Result<Vec<Finding>, Failure> {
     let Statements { code, message, breaches, mend } = invariant;
     let now = breaches.contains("$1").then(|| ms(now));
-    let rows = store.breaches(breaches, now)?;
+    let rows: Vec<BreachingRow> = store.select(breaches, now.as_slice())?;
     let mut found = Listed::new(code);
     for (id, text, count) in &rows {
         found.add(|| message.replace("{id}", &id.to_string()).replace("{text}", text));

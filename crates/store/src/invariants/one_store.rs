@@ -33,11 +33,12 @@ pub(super) const SQLITE: [Invariant; 2] = [
                   known kind",
         told: "u.id, u.kind",
         from: "wakeups AS u",
-        which: "u.kind NOT BETWEEN 0 AND 3
-                OR (u.kind = 1 AND u.id NOT IN (SELECT id FROM progress))
-                OR (u.kind = 0 AND u.id NOT IN (SELECT key FROM runs WHERE status < 4))
-                OR (u.kind = 2 AND u.id NOT IN (SELECT id FROM nodes))
-                OR (u.kind = 3 AND u.id NOT IN (SELECT id FROM handlers
+        which: "u.kind NOT BETWEEN {run_wakeup} AND {handler_wakeup}
+                OR (u.kind = {schedule_wakeup} AND u.id NOT IN (SELECT id FROM progress))
+                OR (u.kind = {run_wakeup}
+                    AND u.id NOT IN (SELECT key FROM runs WHERE status {open}))
+                OR (u.kind = {node_wakeup} AND u.id NOT IN (SELECT id FROM nodes))
+                OR (u.kind = {handler_wakeup} AND u.id NOT IN (SELECT id FROM handlers
                       WHERE coalesce(retry_at, wake_at) IS NOT NULL))",
         mend: &[Delete],
     },
@@ -86,7 +87,8 @@ pub(super) const POSTGRES: [Invariant; 9] = [
         which: "EXISTS (SELECT 1 FROM ended_runs AS e WHERE e.key = o.key)",
         mend: &[
             Run("DELETE FROM ended_runs AS e
-                 WHERE e.status < 4 AND EXISTS (SELECT 1 FROM open_runs AS o WHERE o.key = e.key)"),
+                 WHERE e.status {open}
+                   AND EXISTS (SELECT 1 FROM open_runs AS o WHERE o.key = e.key)"),
             Delete,
         ],
     },
@@ -95,8 +97,8 @@ pub(super) const POSTGRES: [Invariant; 9] = [
         message: "run {id} is kept among those that have ended and has not, or the other way round: \
                   restore a copy",
         told: "r.key, ''",
-        from: "(SELECT key FROM open_runs WHERE status >= 4
-                UNION ALL SELECT key FROM ended_runs WHERE status < 4) AS r",
+        from: "(SELECT key FROM open_runs WHERE status {ended}
+                UNION ALL SELECT key FROM ended_runs WHERE status {open}) AS r",
         which: "true",
         mend: &[],
     },

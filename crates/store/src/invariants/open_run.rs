@@ -136,16 +136,17 @@ impl RunBreach {
         if !beside.owners_agree {
             found.push(RunBreach::Owners);
         }
-        let active = &run.position.active;
+        let active = &run.state.active;
         if run.status != RunStatus::Pending && active.is_empty() {
             found.push(RunBreach::AtRest);
-        } else if !active.is_empty() && !run.lacks_place {
-            let nothing_goes_on = active.iter().all(|active| active.doing == ActivityStatus::Ready);
+        } else if !active.is_empty() && !run.waits_for_slot {
+            let nothing_goes_on =
+                active.iter().all(|active| active.status == ActivityStatus::Ready);
             found.extend(nothing_goes_on.then_some(RunBreach::WithoutPlace));
         }
         found.extend(breaches_of_queue(run, &beside.queue));
-        let is_asked = |doing: &ActivityStatus| matches!(doing, ActivityStatus::Asked { .. });
-        let asked = active.iter().filter(|active| is_asked(&active.doing));
+        let is_asked = |status: &ActivityStatus| matches!(status, ActivityStatus::Asked { .. });
+        let asked = active.iter().filter(|active| is_asked(&active.status));
         let asked: Vec<u32> = asked.map(|active| active.step).collect();
         let of_nothing = beside.approvals.iter().filter(|step| !asked.contains(step));
         found.extend(of_nothing.map(|step| RunBreach::ApprovalOfNothing(*step)));
@@ -158,7 +159,7 @@ impl RunBreach {
 }
 
 fn breaches_of_queue(run: &Run, queue: &[(Part, String)]) -> Vec<RunBreach> {
-    let queued = run.position.active.iter().filter_map(|active| match &active.doing {
+    let queued = run.state.active.iter().filter_map(|active| match &active.status {
         ActivityStatus::Queued { queue } => Some((active.part(), queue.clone())),
         _ => None,
     });
@@ -179,8 +180,8 @@ fn breaches_of_children(run: &Run, children: &[(RunKey, Option<u32>)]) -> Vec<Ru
         Some((_, told)) if *told == Some(token) => None,
         Some(_) => Some(RunBreach::ChildOfOther(part, run, token)),
     };
-    let active = run.position.active.iter();
-    let breaches = active.filter_map(|active| match &active.doing {
+    let active = run.state.active.iter();
+    let breaches = active.filter_map(|active| match &active.status {
         ActivityStatus::Child { run, token, .. } => breach(active.part(), *run, *token),
         _ => None,
     });
@@ -188,8 +189,8 @@ fn breaches_of_children(run: &Run, children: &[(RunKey, Option<u32>)]) -> Vec<Ru
 }
 
 fn breaches_of_waits(run: &Run, waits: &[Part]) -> Vec<RunBreach> {
-    let active = run.position.active.iter();
-    let awaiting = active.filter(|active| matches!(active.doing, ActivityStatus::Awaiting { .. }));
+    let active = run.state.active.iter();
+    let awaiting = active.filter(|active| matches!(active.status, ActivityStatus::Awaiting { .. }));
     let awaiting: Vec<Part> = awaiting.map(|active| active.part()).collect();
     let of_nothing = waits.iter().filter(|part| !awaiting.contains(part));
     let missing = awaiting.iter().filter(|part| !waits.contains(part));
@@ -200,7 +201,7 @@ fn breaches_of_waits(run: &Run, waits: &[Part]) -> Vec<RunBreach> {
 /// The steps that were performed to their end but have no record. `recorded` are the steps that
 /// have one.
 pub(crate) fn lost_steps(run: &Run, recorded: &[u32]) -> Vec<u32> {
-    let states = run.position.states.iter();
+    let states = run.state.states.iter();
     let performed =
         states.filter(|(_, state)| matches!(state, StepState::Completed | StepState::Failed));
     performed.map(|(step, _)| step).filter(|step| !recorded.contains(step)).collect()

@@ -34,6 +34,15 @@ pub(super) const REFERENCES: [Invariant; 11] = [
         mend: &[],
     },
     Invariant {
+        code: "published-without-version",
+        message: "workflow {text} is published, and does not say which version: publish it again \
+                  (`punctual workflow publish {text}`)",
+        told: "w.id, w.name",
+        from: "workflows AS w",
+        which: "w.status = {workflow_published} AND w.live IS NULL",
+        mend: &[],
+    },
+    Invariant {
         code: "version-of-nothing",
         message: "version {text} is of workflow {id}, which is gone: restore a copy that has it",
         told: "v.workflow, v.revision",
@@ -47,15 +56,6 @@ pub(super) const REFERENCES: [Invariant; 11] = [
         told: "h.id, h.name",
         from: "handlers AS h",
         which: "NOT EXISTS (SELECT 1 FROM workflows AS w WHERE w.id = h.workflow)",
-        mend: &[],
-    },
-    Invariant {
-        code: "handler-without-subscription",
-        message: "consumer {text} hears of no topic: publish a changed definition of its workflow \
-                  (`punctual apply`), which makes its subscriptions anew",
-        told: "h.id, h.name",
-        from: "handlers AS h",
-        which: "h.kind = 1 AND h.id NOT IN (SELECT handler FROM subscriptions)",
         mend: &[],
     },
     Invariant {

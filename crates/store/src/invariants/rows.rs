@@ -3,6 +3,18 @@
 
 use std::fmt::Display;
 
+use calendar::CalendarSpec;
+use engine::schedule::OverrideAction;
+use engine::turn::Answer;
+use language::definition::Definition;
+
+use super::Listed;
+use crate::failure::Failure;
+use crate::rows::{
+    self, Column, Read, Row, handler_columns, incident_columns, run_columns, schedule_columns,
+    workflow_columns,
+};
+
 #[derive(Clone, Copy)]
 pub(crate) enum RowKind {
     Schedule,
@@ -14,6 +26,27 @@ pub(crate) enum RowKind {
     Incident,
     Calendar,
     Answer,
+}
+
+/// Where rows of a kind are. Both queries select what [`RowKind::check`] reads, then the row's key,
+/// then a name for people.
+pub(crate) struct RowSource {
+    /// A query for all rows.
+    pub(crate) all: &'static str,
+    /// A query for the next 500 rows after the key `$1`.
+    pub(crate) some: &'static str,
+}
+
+macro_rules! source {
+    ($columns:expr, $key:literal, $name:literal, $from:literal) => {
+        source!(@ ["SELECT ", $columns, ", ", $key, ", CAST(", $name, " AS text) FROM ", $from] $key)
+    };
+    (@ [$($select:tt)+] $key:literal) => {
+        RowSource {
+            all: concat!($($select)+),
+            some: concat!($($select)+, " WHERE ", $key, " > $1 ORDER BY ", $key, " LIMIT 500"),
+        }
+    };
 }
 
 impl RowKind {
@@ -28,6 +61,75 @@ impl RowKind {
         RowKind::Calendar,
         RowKind::Answer,
     ];
+
+    /// Rows that no number orders are numbered.
+    pub(crate) fn source(self) -> RowSource {
+        match self {
+            RowKind::Schedule => source!(
+                schedule_columns!(),
+                "s.id",
+                "s.id",
+                "schedules s JOIN progress p ON p.id = s.id"
+            ),
+            RowKind::Run => source!(run_columns!(), "r.key", "r.key", "runs r"),
+            RowKind::Workflow => source!(workflow_columns!(), "w.id", "w.name", "workflows w"),
+            RowKind::Version => source!(
+                "definition",
+                "v.number",
+                "'revision ' || revision || ' of workflow ' || coalesce((SELECT w.name
+                   FROM workflows w WHERE w.id = v.workflow), CAST(v.workflow AS text))",
+                "(SELECT *, row_number() OVER (ORDER BY workflow, revision) AS number
+                  FROM revisions) v"
+            ),
+            RowKind::Override => source!(
+                "action",
+                "v.number",
+                "'an occurrence of schedule ' || schedule",
+                "(SELECT *, row_number() OVER (ORDER BY schedule, nominal) AS number
+                  FROM overrides) v"
+            ),
+            RowKind::Handler => source!(handler_columns!(), "h.id", "h.name", "handlers h"),
+            RowKind::Incident => source!(incident_columns!(), "i.key", "i.key", "incidents i"),
+            RowKind::Calendar => source!(
+                "spec",
+                "v.number",
+                "id",
+                "(SELECT *, row_number() OVER (ORDER BY id) AS number FROM calendars) v"
+            ),
+            RowKind::Answer => source!(
+                "answer",
+                "v.number",
+                "key",
+                "(SELECT *, row_number() OVER (ORDER BY key) AS number FROM idempotency) v"
+            ),
+        }
+    }
+
+    fn read(self, row: &impl Row) -> Read<()> {
+        match self {
+            RowKind::Schedule => rows::schedule(row).map(drop),
+            RowKind::Run => rows::run(row).map(drop),
+            RowKind::Workflow => rows::workflow(row).map(drop),
+            RowKind::Version => row.single_json::<Definition>().map(drop),
+            RowKind::Override => row.single_json::<OverrideAction>().map(drop),
+            RowKind::Handler => rows::handler(row).map(drop),
+            RowKind::Incident => rows::incident(row).map(drop),
+            RowKind::Calendar => row.single_json::<CalendarSpec>().map(drop),
+            RowKind::Answer => row.single_json::<Answer>().map(drop),
+        }
+    }
+
+    /// Adds a row of [`RowKind::source`] to what was found, if it cannot be read. `width` is how
+    /// many columns it has.
+    pub(crate) fn check(self, row: &impl Row, width: usize, found: &mut Listed) {
+        let Err(failure) = self.read(row) else { return };
+        let name = match self {
+            RowKind::Run => rows::run_id(row).map(|id| id.to_string()).ok(),
+            _ => None,
+        };
+        let name = name.or_else(|| row.read(Column::new(width - 1, "name")).ok());
+        found.add(|| self.unreadable(name.as_deref().unwrap_or("without a name"), &failure));
+    }
 
     pub(crate) fn code(self) -> &'static str {
         match self {
@@ -83,7 +185,11 @@ impl RowKind {
     }
 
     /// The message about a row that cannot be read.
-    pub(crate) fn unreadable(self, name: &str, error: impl Display) -> String {
-        format!("{} {name} cannot be read: {error} ({})", self.what(), self.remedy())
+    fn unreadable(self, name: &str, failure: &Failure) -> String {
+        let why: &dyn Display = match failure {
+            Failure::Undecidable { why, .. } => why,
+            other => other,
+        };
+        format!("{} {name} cannot be read: {why} ({})", self.what(), self.remedy())
     }
 }

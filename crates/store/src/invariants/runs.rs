@@ -45,7 +45,8 @@ pub(super) const RUNS: [Invariant; 14] = [
     },
     Invariant {
         code: "wait-without-topic",
-        message: "run {id} waits for an event of topic {text}, which is not known",
+        message: "run {id} waits for an event of topic {text}, which is gone: cancel it, or restore a copy that \
+                  has the topic",
         told: "v.run, v.topic",
         from: "waits AS v",
         which: "NOT EXISTS (SELECT 1 FROM topics AS t WHERE t.id = v.topic)",
@@ -56,7 +57,7 @@ pub(super) const RUNS: [Invariant; 14] = [
         message: "run {id} has ended, but not at any time",
         told: "r.key, ''",
         from: "{ended_runs} AS r",
-        which: "r.status >= 4 AND r.ended_at IS NULL",
+        which: "r.status {ended} AND r.ended_at IS NULL",
         mend: &[Set("ended_at = coalesce(started_at, created_at)")],
     },
     Invariant {
@@ -94,7 +95,7 @@ pub(super) const RUNS: [Invariant; 14] = [
         from: "runs AS r",
         // A parent that does not wait for the child may have ended and expired, by whatever
         // retention it had.
-        which: "r.status < 4 AND r.parent IS NOT NULL
+        which: "r.status {open} AND r.parent IS NOT NULL
                 AND NOT EXISTS (SELECT 1 FROM runs AS p WHERE p.key = r.parent)
                 AND r.created_at >= (SELECT max(t.at) FROM (SELECT CAST($1 AS bigint) AS at
                     UNION ALL SELECT CAST(value AS bigint) FROM meta

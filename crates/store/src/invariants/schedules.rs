@@ -12,8 +12,8 @@ pub(crate) const KEPT_FOR: &str = "history_kept_for";
 /// A record of this instant or a later one must still be stored. The record is of schedule `s` and
 /// workflow `w`. It is kept for the retention of its schedule or workflow, or else for
 /// [`KEPT_FOR`], the shortest time that history was ever kept here; before any was removed, that is
-/// 30 days, as in `server::upkeep`. A clock that was set back does not bring back removed rows, so
-/// now is at least the latest instant history was removed by ([`EXPIRED_AT`]).
+/// 30 days, as in `server::maintenance`. A clock that was set back does not bring back removed
+/// rows, so now is at least the latest instant history was removed by ([`EXPIRED_AT`]).
 pub(super) const KEPT_SINCE: &str = "((SELECT max(t.at) FROM (SELECT CAST($1 AS bigint) AS at
        UNION ALL SELECT CAST(value AS bigint) FROM meta WHERE key = 'history_expired_at') AS t)
      - coalesce(s.retention, w.retention,
@@ -21,7 +21,7 @@ pub(super) const KEPT_SINCE: &str = "((SELECT max(t.at) FROM (SELECT CAST($1 AS 
 
 /// How many runs of schedule `p` are stored that were started by an occurrence and succeeded.
 pub(super) const SUCCESSES: &str = "(SELECT count(*) FROM runs AS r
-     WHERE r.schedule = p.id AND r.n IS NOT NULL AND r.status = 4)";
+     WHERE r.schedule = p.id AND r.n IS NOT NULL AND r.status = {succeeded})";
 
 pub(super) const SCHEDULES: [Invariant; 11] = [
     Invariant {
@@ -30,7 +30,7 @@ pub(super) const SCHEDULES: [Invariant; 11] = [
                   restore a copy if you need the record",
         told: "l.schedule, l.n",
         from: "ledger AS l",
-        which: "l.outcome IN (0, 1) AND l.run IS NULL",
+        which: "l.outcome IN ({started}, {moved}) AND l.run IS NULL",
         mend: &[],
     },
     Invariant {

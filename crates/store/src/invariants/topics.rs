@@ -9,7 +9,8 @@ use super::Mend::{Delete, Lock, Run, Set};
 macro_rules! events_in {
     ($state:literal) => {
         concat!(
-            "(SELECT count(*) FROM events AS e WHERE {event_topic} = t.id AND e.state > 0
+            "(SELECT count(*) FROM events AS e WHERE {event_topic} = t.id
+              AND e.state {event_not_pending}
               AND {event_state} = ",
             $state,
             ")"
@@ -24,10 +25,14 @@ macro_rules! events_pending {
     };
 }
 
-pub(super) const TOPICS: [Invariant; 10] = [
+/// The runs of handlers of workflow `w` that have begun and not ended.
+pub(super) const BEGUN_HANDLERS: &str = "{open_runs_by_status} AS r
+     WHERE r.status {active} AND r.workflow = w.id AND r.handler IS NOT NULL";
+
+pub(super) const TOPICS: [Invariant; 11] = [
     Invariant {
         code: "event-without-topic",
-        message: "event {text} is in no topic that is known",
+        message: "event {text} is of a topic that is gone: nobody works on it; restore a copy that has the topic",
         told: "e.key, e.message_id",
         from: "events AS e",
         which: "NOT EXISTS (SELECT 1 FROM topics AS t WHERE t.id = e.topic)",
@@ -35,7 +40,7 @@ pub(super) const TOPICS: [Invariant; 10] = [
     },
     Invariant {
         code: "event-without-message",
-        message: "event {text} says nothing",
+        message: "the message of event {text} is gone: restore a copy that has it, or skip the event",
         told: "e.key, e.message_id",
         from: "events AS e",
         which: "NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.event = e.key)",
@@ -69,11 +74,12 @@ pub(super) const TOPICS: [Invariant; 10] = [
         mend: &[
             Lock(WorkflowsOfHandlers),
             Lock(Topics),
-            Run("UPDATE handlers SET wake_at = 0 WHERE kind = 1 AND id IN
+            Run("UPDATE handlers SET wake_at = 0 WHERE kind = {consumer} AND id IN
                    (SELECT s.handler FROM subscriptions AS s
                     WHERE s.topic IN (SELECT e.topic {breaches}))"),
             Run("{wake_handlers}"),
-            Run("UPDATE events SET state = 0, run = NULL WHERE key IN (SELECT e.key {breaches})"),
+            Run("UPDATE events SET state = {event_pending}, run = NULL
+                 WHERE key IN (SELECT e.key {breaches})"),
         ],
     },
     Invariant {
@@ -85,11 +91,11 @@ pub(super) const TOPICS: [Invariant; 10] = [
             "(t.pending, t.reserved, t.consumed, t.skipped) IS DISTINCT FROM (",
             events_pending!(),
             ", ",
-            events_in!("1"),
+            events_in!("{event_reserved}"),
             ", ",
-            events_in!("2"),
+            events_in!("{event_consumed}"),
             ", ",
-            events_in!("3"),
+            events_in!("{event_skipped}"),
             ")"
         ),
         mend: &[
@@ -98,11 +104,11 @@ pub(super) const TOPICS: [Invariant; 10] = [
                 "pending = ",
                 events_pending!(),
                 ", reserved = ",
-                events_in!("1"),
+                events_in!("{event_reserved}"),
                 ", consumed = ",
-                events_in!("2"),
+                events_in!("{event_consumed}"),
                 ", skipped = ",
-                events_in!("3")
+                events_in!("{event_skipped}")
             )),
         ],
     },
@@ -133,6 +139,15 @@ pub(super) const TOPICS: [Invariant; 10] = [
         which: "w.handling IS NOT NULL
                 AND NOT EXISTS (SELECT 1 FROM {open_runs} AS r WHERE r.key = w.handling)",
         mend: &[Lock(Workflows), Set("handling = NULL")],
+    },
+    Invariant {
+        code: "handling-forgotten",
+        message: "workflow {text} has begun a run of a handler, and does not keep its others waiting",
+        told: "w.id, w.name",
+        from: "workflows AS w",
+        which: "EXISTS (SELECT 1 FROM {begun_handlers})
+                AND NOT EXISTS (SELECT 1 FROM {begun_handlers} AND r.key = w.handling)",
+        mend: &[Lock(Workflows), Set("handling = (SELECT min(r.key) FROM {begun_handlers})")],
     },
     Invariant {
         code: "paused-by-nothing",

@@ -22,13 +22,14 @@ use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use language::Rules;
 
-pub use crate::postgres::import_sqlite::{Moved, MovedTable, copy_to_postgres};
+pub use crate::postgres::import_sqlite::{CopySource, Moved, MovedTable, copy_to_postgres};
 
 use crate::access::{
     AuditEntry, AuditQuery, AuditView, NewSignIn, NewToken, SecretHash, SignInView, TokenView,
 };
 use crate::failure::Failure;
 use crate::machine_clock::MachineClock;
+use crate::methods::{maintenance_methods, managing_methods, setting_aside_methods, view_methods};
 use crate::postgres::connections::connect::Target;
 use crate::postgres::connections::tx_connection::TxConnection;
 use crate::postgres::connections::worker::Workers;
@@ -38,6 +39,7 @@ use crate::postgres::transaction::shared::Shared;
 use crate::request::{
     Call, CommandRequest, Commanded, Expired, Joined, RenewRequest, Renewed, TurnRequest, Turned,
 };
+use crate::rows::Row as _;
 use crate::set_aside::SetAside;
 use crate::starting::Trial;
 use crate::tally::Tally;
@@ -46,8 +48,8 @@ use crate::topic_view::{
 };
 use crate::view::{
     AlertView, ApprovalQuery, ApprovalView, CalendarView, Connections, Finding, IncidentQuery,
-    IncidentView, LedgerQuery, LedgerRow, NodeView, Page, QueueView, RunDetail, RunQuery, RunView,
-    ScheduleQuery, ScheduleView, Stats, UnusualQuery, UnusualRow, WorkflowQuery, WorkflowView,
+    IncidentView, LedgerQuery, LedgerRow, NodeView, NotRunQuery, NotRunRow, Page, QueueView,
+    RunDetail, RunQuery, RunView, ScheduleQuery, ScheduleView, Stats, WorkflowQuery, WorkflowView,
 };
 use crate::{Administration, Answered, Queries, Store};
 
@@ -196,8 +198,7 @@ impl Postgres {
 async fn load_rules(readers: &Pool, shared: &Shared) -> Result<(), Failure> {
     let client = readers.get().await.map_err(|error| Failure::Unavailable(error.to_string()))?;
     let version = client.query_one("SELECT value FROM meta WHERE key = 'rules'", &[]);
-    let version: String =
-        rows::decode::get(&version.await.map_err(connections::connect::unavailable)?, 0)?;
+    let version: String = version.await.map_err(connections::connect::unavailable)?.single()?;
     let calendars = client.query("SELECT id, spec FROM calendars ORDER BY id", &[]);
     shared.reload(version, &calendars.await.map_err(connections::connect::unavailable)?)?;
     Ok(())
@@ -225,6 +226,29 @@ fn pool(target: &Target, size: usize) -> Result<Pool, Failure> {
         .post_create(setup)
         .build()
         .map_err(|error| Failure::Unavailable(error.to_string()))
+}
+
+/// Runs a view, which asks a connection of the pool.
+macro_rules! view {
+    ($self:ident, $file:ident::$view:ident, $($given:expr),*) => {
+        $self.read(move |client| {
+            Box::pin(async move { crate::views::$file::$view(client, $($given),*).await })
+        })
+    };
+}
+
+/// Runs a change on a connection for commands.
+macro_rules! change {
+    ($self:ident, $name:ident, $($given:expr),*) => {
+        $self.commands.ask(move |core| core.$name($($given),*))
+    };
+}
+
+/// Runs a change that must not wait behind commands.
+macro_rules! renew {
+    ($self:ident, $name:ident, $($given:expr),*) => {
+        $self.renewals.ask(move |core| core.$name($($given),*))
+    };
 }
 
 impl Store for Postgres {
@@ -295,91 +319,15 @@ impl Store for Postgres {
         self.commands.ask(move |core| core.command(&request))
     }
 
-    fn put_calendar(
-        &self,
-        id: &str,
-        spec: &str,
-        moment: Moment,
-        audit: Option<AuditEntry>,
-    ) -> Answered<'_, Vec<ScheduleId>> {
-        let (id, spec) = (id.to_owned(), spec.to_owned());
-        self.commands.ask(move |core| core.put_calendar(&id, &spec, moment, audit.as_ref()))
-    }
-
-    fn outdated(
-        &self,
-        zones: &str,
-        after: ScheduleId,
-        limit: usize,
-    ) -> Answered<'_, Vec<ScheduleId>> {
-        let zones = zones.to_owned();
-        self.commands.ask(move |core| core.outdated(&zones, after, limit))
-    }
-
-    fn expire(&self, now: Timestamp, keep: SignedDuration, limit: usize) -> Answered<'_, Expired> {
-        self.commands.ask(move |core| core.expire(now, keep, limit))
-    }
+    maintenance_methods!(change);
 }
 
 impl Administration for Postgres {
-    fn set_aside(&self, what: Wakeup, why: &str, now: Timestamp) -> Answered<'_, ()> {
-        let why = why.to_owned();
-        self.renewals.ask(move |core| core.set_aside(what, &why, now))
-    }
-
-    fn put_on_trial(&self, name: &str, what: Option<Wakeup>) -> Answered<'_, ()> {
-        let name = name.to_owned();
-        self.renewals.ask(move |core| core.put_on_trial(&name, what))
-    }
-
-    fn has_settled(&self, name: &str) -> Answered<'_, ()> {
-        let name = name.to_owned();
-        self.renewals.ask(move |core| core.has_settled(&name))
-    }
-
-    fn delete_calendar(
-        &self,
-        id: &str,
-        moment: Moment,
-        audit: Option<AuditEntry>,
-    ) -> Answered<'_, bool> {
-        let id = id.to_owned();
-        self.commands.ask(move |core| core.delete_calendar(&id, moment, audit.as_ref()))
-    }
+    setting_aside_methods!(renew);
+    managing_methods!(change);
 
     fn set_notify_setup(&self, setup: Arc<language::notification_setup::Setup>) {
         self.shared.setup.set(setup);
-    }
-
-    fn create_token(
-        &self,
-        new: NewToken,
-        now: Timestamp,
-        audit: Option<AuditEntry>,
-    ) -> Answered<'_, TokenView> {
-        self.commands.ask(move |core| core.create_token(&new, now, audit.as_ref()))
-    }
-
-    fn revoke_token(
-        &self,
-        id: i64,
-        now: Timestamp,
-        audit: Option<AuditEntry>,
-    ) -> Answered<'_, Option<TokenView>> {
-        self.commands.ask(move |core| core.revoke_token(id, now, audit.as_ref()))
-    }
-
-    fn begin_sign_in(
-        &self,
-        new: NewSignIn,
-        now: Timestamp,
-        audit: Option<AuditEntry>,
-    ) -> Answered<'_, ()> {
-        self.commands.ask(move |core| core.begin_sign_in(&new, now, audit.as_ref()))
-    }
-
-    fn end_sign_in(&self, hash: SecretHash) -> Answered<'_, bool> {
-        self.commands.ask(move |core| core.end_sign_in(&hash))
     }
 
     fn check(&self, now: Timestamp, repair: bool) -> Answered<'_, Vec<Finding>> {
@@ -391,156 +339,18 @@ impl Administration for Postgres {
     }
 
     fn backup(&self, to: PathBuf) -> Answered<'_, u64> {
-        Box::pin(maintenance::upkeep::backup(self.shared.schema().to_owned(), to))
+        Box::pin(maintenance::calendars::backup(self.shared.schema().to_owned(), to))
     }
 }
 
 impl Queries for Postgres {
+    view_methods!(view);
+
     fn next_to_decide(&self, now: Timestamp, after: RunKey) -> Answered<'_, Option<Trial>> {
         self.renewals.ask(move |core| core.next_to_decide(now, after))
     }
 
-    fn all_set_aside(&self) -> Answered<'_, Vec<SetAside>> {
-        self.read(|client| {
-            Box::pin(async move {
-                let found =
-                    connections::query::ask(client, transaction::set_aside::LIST, &[]).await?;
-                found.iter().map(transaction::set_aside::listed).collect()
-            })
-        })
-    }
-
-    fn schedules(&self, query: ScheduleQuery) -> Answered<'_, Page<ScheduleView>> {
-        self.read(move |client| Box::pin(views::schedules::schedules(client, query)))
-    }
-
-    fn schedule(&self, id: ScheduleId) -> Answered<'_, Option<ScheduleView>> {
-        self.read(move |client| Box::pin(views::schedules::schedule(client, id)))
-    }
-
-    fn schedules_by_id(&self, ids: Vec<ScheduleId>) -> Answered<'_, Vec<ScheduleView>> {
-        self.read(move |client| Box::pin(views::schedules::by_id(client, ids)))
-    }
-
-    fn triggered(&self, workflow: WorkflowId) -> Answered<'_, Vec<ScheduleView>> {
-        self.read(move |client| Box::pin(views::schedules::triggered(client, workflow)))
-    }
-
-    fn coming(&self, limit: usize) -> Answered<'_, Vec<ScheduleView>> {
-        self.read(move |client| Box::pin(views::schedules::coming(client, limit)))
-    }
-
-    fn ledger(&self, query: LedgerQuery) -> Answered<'_, Page<LedgerRow>> {
-        self.read(move |client| Box::pin(views::schedules::ledger(client, query)))
-    }
-
-    fn unusual(&self, query: UnusualQuery) -> Answered<'_, Page<UnusualRow>> {
-        self.read(move |client| Box::pin(views::not_run::unusual(client, query)))
-    }
-
-    fn tallies(&self, from: Timestamp, to: Timestamp) -> Answered<'_, Vec<Tally>> {
-        self.read(move |client| Box::pin(transaction::minute_counts::tallies(client, from, to)))
-    }
-
-    fn runs(&self, query: RunQuery) -> Answered<'_, Page<RunView>> {
-        self.read(move |client| Box::pin(views::runs::runs(client, query)))
-    }
-
-    fn last_runs(&self, workflows: Vec<WorkflowId>) -> Answered<'_, Vec<(WorkflowId, RunView)>> {
-        self.read(move |client| Box::pin(views::runs::last_runs(client, workflows)))
-    }
-
-    fn run(&self, id: RunId) -> Answered<'_, Option<RunDetail>> {
-        self.read(move |client| Box::pin(views::runs::run(client, id)))
-    }
-
-    fn incidents(&self, query: IncidentQuery) -> Answered<'_, Page<IncidentView>> {
-        self.read(move |client| Box::pin(views::incidents::list(client, query)))
-    }
-
-    fn alerts(&self, run: RunId) -> Answered<'_, Vec<AlertView>> {
-        self.read(move |client| Box::pin(views::waiting::alerts(client, run)))
-    }
-
-    fn approvals(&self, query: ApprovalQuery) -> Answered<'_, Page<ApprovalView>> {
-        self.read(move |client| Box::pin(views::waiting::approvals(client, query)))
-    }
-
-    fn queues(&self) -> Answered<'_, Vec<QueueView>> {
-        self.read(|client| Box::pin(views::waiting::queues(client)))
-    }
-
-    fn topics(&self, query: TopicQuery) -> Answered<'_, Page<TopicView>> {
-        self.read(move |client| Box::pin(views::topics::topics(client, query)))
-    }
-
-    fn events(&self, query: EventQuery) -> Answered<'_, Page<EventView>> {
-        self.read(move |client| Box::pin(views::topics::events(client, query)))
-    }
-
-    fn events_by_id(
-        &self,
-        topic: TopicId,
-        message_ids: Vec<String>,
-    ) -> Answered<'_, Vec<EventView>> {
-        self.read(move |client| Box::pin(views::topics::events_by_id(client, topic, message_ids)))
-    }
-
-    fn handlers(&self, workflow: WorkflowId) -> Answered<'_, Vec<HandlerView>> {
-        self.read(move |client| Box::pin(views::topics::handlers(client, workflow)))
-    }
-
-    fn mutations(&self, query: MutationQuery) -> Answered<'_, Page<MutationView>> {
-        self.read(move |client| Box::pin(views::topics::mutations(client, query)))
-    }
-
-    fn workflows(&self, query: WorkflowQuery) -> Answered<'_, Page<WorkflowView>> {
-        self.read(move |client| Box::pin(views::workflows::workflows(client, query)))
-    }
-
-    fn workflow(
-        &self,
-        id_or_name: &str,
-        revision: Option<u32>,
-    ) -> Answered<'_, Option<WorkflowView>> {
-        let id_or_name = id_or_name.to_owned();
-        self.read(move |client| Box::pin(views::workflows::workflow(client, id_or_name, revision)))
-    }
-
-    fn calendar_users(&self, id: &str, besides: WorkflowId) -> Answered<'_, (u64, Vec<String>)> {
-        let id = id.to_owned();
-        self.read(move |client| Box::pin(maintenance::upkeep::calendar_users(client, id, besides)))
-    }
-
-    fn calendars(&self) -> Answered<'_, Vec<CalendarView>> {
-        self.read(|client| Box::pin(maintenance::upkeep::calendars(client)))
-    }
-
-    fn nodes(&self) -> Answered<'_, Vec<NodeView>> {
-        self.read(|client| Box::pin(views::workflows::nodes(client)))
-    }
-
-    fn tokens(&self) -> Answered<'_, Vec<TokenView>> {
-        self.read(|client| Box::pin(views::access::tokens(client)))
-    }
-
-    fn token_by_hash(&self, hash: SecretHash) -> Answered<'_, Option<TokenView>> {
-        self.read(move |client| Box::pin(views::access::token_by_hash(client, hash)))
-    }
-
-    fn sign_in(&self, hash: SecretHash) -> Answered<'_, Option<SignInView>> {
-        self.read(move |client| Box::pin(views::access::sign_in(client, hash)))
-    }
-
-    fn audit(&self, query: AuditQuery) -> Answered<'_, Page<AuditView>> {
-        self.read(move |client| Box::pin(views::access::audit(client, query)))
-    }
-
     fn rules(&self) -> Arc<Rules> {
         self.shared.rules()
-    }
-
-    fn stats(&self, now: Timestamp) -> Answered<'_, Stats> {
-        self.read(move |client| Box::pin(views::workflows::stats(client, now)))
     }
 }

@@ -20,13 +20,14 @@ use language::Rules;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
+pub use crate::sqlite::maintenance::calendars::backup_file;
 pub use crate::sqlite::maintenance::check_file::check_damaged_file;
-pub use crate::sqlite::maintenance::upkeep::backup_file;
 
 use crate::access::{
     AuditEntry, AuditQuery, AuditView, NewSignIn, NewToken, SecretHash, SignInView, TokenView,
 };
 use crate::failure::Failure;
+use crate::methods::{maintenance_methods, managing_methods, setting_aside_methods, view_methods};
 use crate::notify_setup::SharedSetup;
 use crate::request::{
     CommandRequest, Commanded, Expired, Joined, RenewRequest, Renewed, TurnRequest, Turned,
@@ -35,6 +36,7 @@ use crate::set_aside::SetAside;
 use crate::sqlite::connections::checkpoint::Checkpointer;
 pub(crate) use crate::sqlite::connections::file::FileLock;
 use crate::sqlite::connections::file::{Guard, StoreFile};
+use crate::sqlite::connections::query::answer;
 use crate::sqlite::connections::readers::Readers;
 use crate::sqlite::connections::writer::{Writer, commit_group};
 use crate::sqlite::transaction::core::Core;
@@ -45,8 +47,8 @@ use crate::topic_view::{
 };
 use crate::view::{
     AlertView, ApprovalQuery, ApprovalView, CalendarView, Finding, IncidentQuery, IncidentView,
-    LedgerQuery, LedgerRow, NodeView, Page, QueueView, RunDetail, RunQuery, RunView, ScheduleQuery,
-    ScheduleView, Stats, UnusualQuery, UnusualRow, WorkflowQuery, WorkflowView,
+    LedgerQuery, LedgerRow, NodeView, NotRunQuery, NotRunRow, Page, QueueView, RunDetail, RunQuery,
+    RunView, ScheduleQuery, ScheduleView, Stats, WorkflowQuery, WorkflowView,
 };
 use crate::{Administration, Answered, Queries, Store};
 
@@ -104,7 +106,8 @@ impl Sqlite {
         if file.is_new() {
             tracing::info!("created a new store at {}", path.display());
         }
-        let rules = crate::rules::load(&maintenance::upkeep::calendars(&connection)?, zones.into());
+        let calendars = answer(crate::views::calendars::calendars(&connection))?;
+        let rules = crate::rules::load(&calendars, zones.into());
         let rules = Arc::new(RwLock::new(Arc::new(rules)));
         let (gone, is_gone) = tokio::sync::watch::channel(None);
         let setup = SharedSetup::default();
@@ -221,6 +224,20 @@ fn keep_plans(connection: &Connection) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Runs a view, which asks a reader's connection.
+macro_rules! view {
+    ($self:ident, $file:ident::$view:ident, $($given:expr),*) => {
+        $self.read(move |connection| answer(crate::views::$file::$view(&*connection, $($given),*)))
+    };
+}
+
+/// Runs a change by the writer.
+macro_rules! write {
+    ($self:ident, $name:ident, $($given:expr),*) => {
+        $self.write(move |core| core.$name($($given),*))
+    };
+}
+
 impl Store for Sqlite {
     fn administration(&self) -> &dyn Administration {
         self
@@ -247,30 +264,7 @@ impl Store for Sqlite {
         self.write(move |core| core.command(request))
     }
 
-    fn put_calendar(
-        &self,
-        id: &str,
-        spec: &str,
-        moment: Moment,
-        audit: Option<AuditEntry>,
-    ) -> Answered<'_, Vec<ScheduleId>> {
-        let (id, spec) = (id.to_owned(), spec.to_owned());
-        self.write(move |core| core.put_calendar(&id, &spec, moment, audit.as_ref()))
-    }
-
-    fn outdated(
-        &self,
-        zones: &str,
-        after: ScheduleId,
-        limit: usize,
-    ) -> Answered<'_, Vec<ScheduleId>> {
-        let zones = zones.to_owned();
-        self.write(move |core| core.outdated(&zones, after, limit))
-    }
-
-    fn expire(&self, now: Timestamp, keep: SignedDuration, limit: usize) -> Answered<'_, Expired> {
-        self.write(move |core| core.expire(now, keep, limit))
-    }
+    maintenance_methods!(write);
 
     fn gone(&self) -> BoxFuture<'static, String> {
         let (mut is_gone, file) = (self.is_gone.clone(), Arc::downgrade(&self.file));
@@ -305,81 +299,43 @@ impl Store for Sqlite {
 }
 
 impl Administration for Sqlite {
-    fn set_aside(&self, what: Wakeup, why: &str, now: Timestamp) -> Answered<'_, ()> {
-        let why = why.to_owned();
-        self.write(move |core| core.set_aside(what, &why, now))
-    }
-
-    fn put_on_trial(&self, name: &str, what: Option<Wakeup>) -> Answered<'_, ()> {
-        let name = name.to_owned();
-        self.write(move |core| core.put_on_trial(&name, what))
-    }
-
-    fn has_settled(&self, name: &str) -> Answered<'_, ()> {
-        let name = name.to_owned();
-        self.write(move |core| core.has_settled(&name))
-    }
-
-    fn delete_calendar(
-        &self,
-        id: &str,
-        moment: Moment,
-        audit: Option<AuditEntry>,
-    ) -> Answered<'_, bool> {
-        let id = id.to_owned();
-        self.write(move |core| core.delete_calendar(&id, moment, audit.as_ref()))
-    }
+    setting_aside_methods!(write);
+    managing_methods!(write);
 
     fn set_notify_setup(&self, setup: Arc<language::notification_setup::Setup>) {
         self.setup.set(setup);
     }
 
-    fn create_token(
-        &self,
-        new: NewToken,
-        now: Timestamp,
-        audit: Option<AuditEntry>,
-    ) -> Answered<'_, TokenView> {
-        self.write(move |core| core.create_token(&new, now, audit.as_ref()))
-    }
-
-    fn revoke_token(
-        &self,
-        id: i64,
-        now: Timestamp,
-        audit: Option<AuditEntry>,
-    ) -> Answered<'_, Option<TokenView>> {
-        self.write(move |core| core.revoke_token(id, now, audit.as_ref()))
-    }
-
-    fn begin_sign_in(
-        &self,
-        new: NewSignIn,
-        now: Timestamp,
-        audit: Option<AuditEntry>,
-    ) -> Answered<'_, ()> {
-        self.write(move |core| core.begin_sign_in(&new, now, audit.as_ref()))
-    }
-
-    fn end_sign_in(&self, hash: SecretHash) -> Answered<'_, bool> {
-        self.write(move |core| core.end_sign_in(&hash))
-    }
-
     fn check(&self, now: Timestamp, repair: bool) -> Answered<'_, Vec<Finding>> {
         if repair {
-            return self.write(move |core| core.check(now, true));
+            let repaired = self.write(move |core| core.check(now, true));
+            return Box::pin(async move {
+                match repaired.await {
+                    // Writing to a damaged page fails, and undoes all repairs.
+                    Err(Failure::Damaged(why) | Failure::Unknown(why)) => {
+                        let mut found = self.check(now, false).await?;
+                        let message = format!(
+                            "nothing could be repaired ({why}): restore the latest copy that \
+                             `punctual backup` made"
+                        );
+                        found.insert(0, Finding { code: "file", message, repaired: false });
+                        Ok(found)
+                    }
+                    other => other,
+                }
+            });
         }
         // Nothing is changed, so the transaction is rolled back: a damaged file may refuse a
         // commit.
         let findings = Arc::new(Mutex::new(None));
         let kept = findings.clone();
-        let looked = self.write(move |core| {
+        let checked = self.write(move |core| {
             let found = core.check(now, false)?;
             *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
             Err::<(), Failure>(Failure::Unavailable("nothing is changed".to_owned()))
         });
         Box::pin(async move {
-            let ended = looked.await;
+            let ended = checked.await;
             let found = findings.lock().unwrap_or_else(PoisonError::into_inner).take();
             match (found, ended) {
                 (Some(found), _) => Ok(found),
@@ -390,150 +346,18 @@ impl Administration for Sqlite {
     }
 
     fn backup(&self, to: PathBuf) -> Answered<'_, u64> {
-        self.read(move |connection| maintenance::upkeep::backup(connection, &to))
+        self.read(move |connection| maintenance::calendars::backup(connection, &to))
     }
 }
 
 impl Queries for Sqlite {
+    view_methods!(view);
+
     fn next_to_decide(&self, now: Timestamp, after: RunKey) -> Answered<'_, Option<Trial>> {
         self.write(move |core| core.next_to_decide(now, after))
     }
 
-    fn all_set_aside(&self) -> Answered<'_, Vec<SetAside>> {
-        self.read(|connection| transaction::set_aside::list(connection))
-    }
-
-    fn schedules(&self, query: ScheduleQuery) -> Answered<'_, Page<ScheduleView>> {
-        self.read(move |connection| views::schedules::schedules(connection, &query))
-    }
-
-    fn schedule(&self, id: ScheduleId) -> Answered<'_, Option<ScheduleView>> {
-        self.read(move |connection| views::schedules::schedule(connection, id))
-    }
-
-    fn schedules_by_id(&self, ids: Vec<ScheduleId>) -> Answered<'_, Vec<ScheduleView>> {
-        self.read(move |connection| views::schedules::by_id(connection, &ids))
-    }
-
-    fn triggered(&self, workflow: WorkflowId) -> Answered<'_, Vec<ScheduleView>> {
-        self.read(move |connection| views::schedules::triggered(connection, workflow))
-    }
-
-    fn coming(&self, limit: usize) -> Answered<'_, Vec<ScheduleView>> {
-        self.read(move |connection| views::schedules::coming(connection, limit))
-    }
-
-    fn ledger(&self, query: LedgerQuery) -> Answered<'_, Page<LedgerRow>> {
-        self.read(move |connection| views::schedules::ledger(connection, &query))
-    }
-
-    fn unusual(&self, query: UnusualQuery) -> Answered<'_, Page<UnusualRow>> {
-        self.read(move |connection| views::not_run::unusual(connection, &query))
-    }
-
-    fn tallies(&self, from: Timestamp, to: Timestamp) -> Answered<'_, Vec<Tally>> {
-        self.read(move |connection| transaction::minute_counts::tallies(connection, from, to))
-    }
-
-    fn runs(&self, query: RunQuery) -> Answered<'_, Page<RunView>> {
-        self.read(move |connection| views::runs::runs(connection, &query))
-    }
-
-    fn last_runs(&self, workflows: Vec<WorkflowId>) -> Answered<'_, Vec<(WorkflowId, RunView)>> {
-        self.read(move |connection| views::runs::last_runs(connection, &workflows))
-    }
-
-    fn run(&self, id: RunId) -> Answered<'_, Option<RunDetail>> {
-        self.read(move |connection| views::runs::run(connection, &id))
-    }
-
-    fn incidents(&self, query: IncidentQuery) -> Answered<'_, Page<IncidentView>> {
-        self.read(move |connection| views::incidents::list(connection, &query))
-    }
-
-    fn alerts(&self, run: RunId) -> Answered<'_, Vec<AlertView>> {
-        self.read(move |connection| views::waiting::alerts(connection, &run))
-    }
-
-    fn approvals(&self, query: ApprovalQuery) -> Answered<'_, Page<ApprovalView>> {
-        self.read(move |connection| views::waiting::approvals(connection, &query))
-    }
-
-    fn queues(&self) -> Answered<'_, Vec<QueueView>> {
-        self.read(|connection| views::waiting::queues(connection))
-    }
-
-    fn topics(&self, query: TopicQuery) -> Answered<'_, Page<TopicView>> {
-        self.read(move |connection| views::topics::topics(connection, &query))
-    }
-
-    fn events(&self, query: EventQuery) -> Answered<'_, Page<EventView>> {
-        self.read(move |connection| views::topics::events(connection, &query))
-    }
-
-    fn events_by_id(
-        &self,
-        topic: TopicId,
-        message_ids: Vec<String>,
-    ) -> Answered<'_, Vec<EventView>> {
-        self.read(move |connection| views::topics::events_by_id(connection, topic, &message_ids))
-    }
-
-    fn handlers(&self, workflow: WorkflowId) -> Answered<'_, Vec<HandlerView>> {
-        self.read(move |connection| views::topics::handlers(connection, workflow))
-    }
-
-    fn mutations(&self, query: MutationQuery) -> Answered<'_, Page<MutationView>> {
-        self.read(move |connection| views::topics::mutations(connection, &query))
-    }
-
-    fn workflows(&self, query: WorkflowQuery) -> Answered<'_, Page<WorkflowView>> {
-        self.read(move |connection| views::workflows::workflows(connection, &query))
-    }
-
-    fn workflow(
-        &self,
-        id_or_name: &str,
-        revision: Option<u32>,
-    ) -> Answered<'_, Option<WorkflowView>> {
-        let id_or_name = id_or_name.to_owned();
-        self.read(move |connection| views::workflows::workflow(connection, &id_or_name, revision))
-    }
-
-    fn calendar_users(&self, id: &str, besides: WorkflowId) -> Answered<'_, (u64, Vec<String>)> {
-        let id = id.to_owned();
-        self.read(move |connection| maintenance::upkeep::calendar_users(connection, &id, besides))
-    }
-
-    fn calendars(&self) -> Answered<'_, Vec<CalendarView>> {
-        self.read(|connection| maintenance::upkeep::calendars(connection))
-    }
-
-    fn nodes(&self) -> Answered<'_, Vec<NodeView>> {
-        self.read(|connection| views::workflows::nodes(connection))
-    }
-
-    fn tokens(&self) -> Answered<'_, Vec<TokenView>> {
-        self.read(|connection| views::access::tokens(connection))
-    }
-
-    fn token_by_hash(&self, hash: SecretHash) -> Answered<'_, Option<TokenView>> {
-        self.read(move |connection| views::access::token_by_hash(connection, &hash))
-    }
-
-    fn sign_in(&self, hash: SecretHash) -> Answered<'_, Option<SignInView>> {
-        self.read(move |connection| views::access::sign_in(connection, &hash))
-    }
-
-    fn audit(&self, query: AuditQuery) -> Answered<'_, Page<AuditView>> {
-        self.read(move |connection| views::access::audit(connection, &query))
-    }
-
     fn rules(&self) -> Arc<Rules> {
         self.rules.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn stats(&self, now: Timestamp) -> Answered<'_, Stats> {
-        self.read(move |connection| views::workflows::stats(connection, now))
     }
 }

@@ -9,7 +9,7 @@ use crate::process::{noop, step};
 use crate::world::{Place, World, failed, minute};
 
 /// The damaging statement, the code of the finding, and whether it is mended.
-pub(crate) const OF_TOPICS: [(&str, &str, bool); 19] = [
+pub(crate) const OF_TOPICS: [(&str, &str, bool); 20] = [
     ("UPDATE topics SET pending = pending + 1", "topic-counts", true),
     ("UPDATE topics SET reserved = 0, consumed = consumed + 1", "topic-counts", true),
     ("UPDATE topics SET skipped = 7", "topic-counts", true),
@@ -20,9 +20,10 @@ pub(crate) const OF_TOPICS: [(&str, &str, bool); 19] = [
     ("UPDATE handlers SET run = 999 WHERE run IS NULL", "handler-of-nothing", true),
     ("UPDATE handlers SET resumes = 999 WHERE resumes IS NOT NULL", "resumed-run-gone", false),
     ("UPDATE workflows SET handling = 999", "handling-of-nothing", true),
+    ("UPDATE workflows SET handling = NULL", "handling-forgotten", true),
     ("UPDATE workflows SET paused_by = 999 WHERE paused_by IS NOT NULL", "paused-by-nothing", true),
-    ("UPDATE subscriptions SET topic = 999", "subscription-of-nothing", true),
-    ("UPDATE subscriptions SET handler = 999", "subscription-of-nothing", true),
+    ("UPDATE subscriptions SET topic = 999", "not-as-published", true),
+    ("UPDATE subscriptions SET handler = 999", "not-as-published", true),
     ("UPDATE subscriptions SET workflow = 999", "subscription-of-nothing", true),
     (
         "INSERT INTO waits (run, step, item, topic) SELECT 999, 0, 0, topic FROM waits",

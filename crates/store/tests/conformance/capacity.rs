@@ -2,8 +2,10 @@
 
 use engine::run::RunStatus;
 use engine::turn::{Capacity, Command, IfBusy, NewRun, Refused};
+use serde_json::json;
 use store::Failure;
 
+use crate::process::{child, step};
 use crate::world::{World, begun, failed, minute, performs, refusal, succeeded};
 
 fn limited(name: &str, concurrency: u32) -> String {
@@ -100,6 +102,27 @@ pub(crate) async fn starts_by_hand_run_side_by_side_or_wait_their_turn(mut world
     assert_eq!(begun(&turned), [runs[2].to_string()], "oldest first");
     assert_eq!(world.run(&runs[3]).await.position, Some(1));
     refusal(world.start(3, engine::WorkflowId(99)).await);
+}
+
+/// A family with more runs than one turn may begin leaves some of the turn's starts to others.
+pub(crate) async fn a_large_family_leaves_starts_to_others(mut world: World) {
+    world.workflow("part").await;
+    let items: Vec<u32> = (0..300).collect();
+    let each = json!({"type": "for_each", "items": items, "action": child("part"),
+                      "max_parallel": 300});
+    let many = json!({"name": "many", "steps": [step("each", &[], each)]});
+    let many = world.deploy(0, many).await;
+    let other = world.workflow("other").await;
+    world.start(0, many).await.unwrap();
+    let few = Capacity { starts: 40, ..Capacity::new(1_000) };
+    let first = world.try_turn(0, Vec::new(), 1_000, few).await;
+    assert!(first.capacity.has_more, "the family does not fit into one turn");
+    let run = world.start(1, other).await.unwrap().to_string();
+    let turned =
+        world.try_turn(1, Vec::new(), 1_000, Capacity { starts: 40, ..first.capacity }).await;
+    let begun = begun(&turned);
+    assert!(begun.contains(&run), "{begun:?}");
+    assert!((2..=40).contains(&begun.len()), "{begun:?}");
 }
 
 pub(crate) async fn a_refused_start_names_the_run_in_its_way(mut world: World) {

@@ -29,9 +29,11 @@ pub(crate) enum Store {
     Waiting,
     /// See [`World::topical`].
     Topical,
+    /// A workflow that declares everything that publishing makes rows of.
+    Published,
 }
 
-pub(crate) use Store::{History, Topical, Waiting};
+pub(crate) use Store::{History, Published, Topical, Waiting};
 
 /// One kind of damage. In `sql`, `{open}` and `{ended}` are the tables of open and ended runs, and
 /// `{bytes}`, `{yes}` and `{no}` are values.
@@ -59,11 +61,16 @@ pub(crate) const fn history(sql: &'static str, code: &'static str, after: After)
     Damage { store: History, sql, code, after, goes_on: true }
 }
 
+/// Damage to what publishing made, all of which is made again.
+const fn published(sql: &'static str) -> Damage {
+    damage(Published, sql, "not-as-published", Clean)
+}
+
 const FAR: &str =
     "UPDATE progress SET next_nominal = 4102444800000, next_effective = 4102444800000";
 
 /// Damages that are the same in every store.
-pub(crate) const DAMAGES: [Damage; 67] = [
+pub(crate) const DAMAGES: [Damage; 83] = [
     // The progress of a schedule.
     history("UPDATE progress SET n = 1", "schedule-number", Clean),
     history("UPDATE progress SET n = 0", "schedule-number", Clean),
@@ -213,8 +220,25 @@ pub(crate) const DAMAGES: [Damage; 67] = [
     ),
     // Handlers.
     damage(Topical, "DELETE FROM workflows WHERE name = 'works'", "handler-without-workflow", Told),
-    damage(Topical, "DELETE FROM subscriptions", "handler-without-subscription", Told),
     damage(Topical, "UPDATE handlers SET state = '{'", "handler-unreadable", Told),
+    // Rows that publishing made are lost or changed.
+    published("DELETE FROM subscriptions"),
+    published("DELETE FROM subscriptions WHERE handler = 0"),
+    published("DELETE FROM subscriptions WHERE handler <> 0"),
+    published("DELETE FROM handlers"),
+    published("DELETE FROM handlers WHERE name = 'c'"),
+    published("UPDATE handlers SET name = 'other' WHERE name = 'c'"),
+    published("DELETE FROM topics"),
+    published("DELETE FROM schedules; DELETE FROM progress"),
+    published("UPDATE schedules SET trigger = 'other' WHERE trigger = 'hourly'"),
+    published("UPDATE schedules SET trigger = NULL WHERE trigger = 'producers.p'"),
+    published("UPDATE workflows SET concurrency = NULL"),
+    published("UPDATE workflows SET concurrency = 9"),
+    published("UPDATE workflows SET retention = 1"),
+    published("UPDATE workflows SET retention = NULL"),
+    published("UPDATE topics SET max_attempts = 99"),
+    published("UPDATE schedules SET declared = replace(declared, '1h', '7h')"),
+    damage(Published, "UPDATE workflows SET live = NULL", "published-without-version", Told),
 ];
 
 /// Does each damage to a store of its own.
@@ -230,6 +254,7 @@ async fn one(damage: &Damage, place: Box<dyn Place>) {
         History => with_history(place).await,
         Waiting => World::waiting(place).await,
         Topical => World::topical(place).await,
+        Published => with_all_declared(place).await,
     };
     assert_eq!(world.store().check(minute(305), false).await.unwrap(), [], "before {sql}");
     world.close();
@@ -250,6 +275,32 @@ async fn one(damage: &Damage, place: Box<dyn Place>) {
     if *goes_on {
         runs_as_declared(&mut world, sql).await;
     }
+}
+
+/// Topics that are made again are new ones: they do not get the events of those that were lost,
+/// which may have been of other workflows.
+pub(crate) async fn lost_topics_leave_no_events_to_others(place: Box<dyn Place>) {
+    let mut world = World::new(place).await;
+    // The first workflow gets its topic last.
+    world.publish(0, "name: a\nsteps: [{id: s, type: noop}]").await;
+    for (at, name, topic) in [(1, "b", "pay"), (2, "a", "refund")] {
+        let text = format!(
+            "name: {name}\ntopics: [{topic}]\n\
+             consumers: {{c: {{subscribe: [{topic}], prepare: {{type: worker, queue: q}}}}}}"
+        );
+        world.publish(at, &text).await;
+    }
+    world.tell(3, "pay", &["x"]).await;
+    world.close();
+    world.place().execute("DELETE FROM topics".to_owned()).await;
+    world.open().await;
+    let mended = world.store().check(minute(305), true).await.unwrap();
+    assert!(has(&mended, "not-as-published"), "{mended:#?}");
+    for topic in ["pay", "refund"] {
+        assert_eq!(world.events(topic).await, [] as [String; 0], "{topic}");
+    }
+    let left = world.store().check(minute(305), false).await.unwrap();
+    assert!(has(&left, "event-without-topic"), "{left:#?}");
 }
 
 /// No node joins a store without a unique index that keeps occurrences from running twice, until it
@@ -287,6 +338,27 @@ async fn with_history(place: Box<dyn Place>) -> World {
     world.command(250, Command::Override { id, nominal, action, by: "ada".to_owned() }).await;
     // The fifth occurrence is running.
     world.turn(300).await;
+    world
+}
+
+const ALL_DECLARED: &str = "
+name: declares
+concurrency: 2
+retention: 40d
+topics: [t, {name: everyones, shared: true}]
+triggers:
+  - {id: hourly, type: schedule, interval: 1h}
+  - {id: off, type: schedule, interval: 1d, enabled: false}
+  - {id: told, type: event, topic: t}
+  - {id: told-all, type: event, topic: everyones}
+producers: {p: {schedule: {interval: 10m}, publishes: t, handler: {type: worker, queue: q}}}
+consumers: {c: {subscribe: [t], prepare: {type: worker, queue: q}}}
+steps: [{id: a, type: noop}]
+";
+
+async fn with_all_declared(place: Box<dyn Place>) -> World {
+    let world = World::new(place).await;
+    world.publish(0, ALL_DECLARED).await;
     world
 }
 

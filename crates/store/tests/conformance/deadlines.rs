@@ -18,7 +18,7 @@ async fn alerts(world: &World, run: &engine::RunId) -> Vec<AlertView> {
 }
 
 async fn overdue(world: &World) -> Vec<String> {
-    let query = RunQuery { overdue: true, limit: 10, ..RunQuery::default() };
+    let query = RunQuery { overdue: Some(true), limit: 10, ..RunQuery::default() };
     let page = world.store().runs(query).await.unwrap();
     page.items.into_iter().map(|view| view.run.id.to_string()).collect()
 }
@@ -61,6 +61,9 @@ pub(crate) async fn alerts_come_once_and_are_recorded(mut world: World) {
     assert_eq!((ended.status, ended.overdue), (RunStatus::Failed, true));
     assert_eq!(ended.error.unwrap().code, "deadline");
     assert_eq!(overdue(&world).await, [run.to_string()]);
+    let in_time = RunQuery { overdue: Some(false), limit: 10, ..RunQuery::default() };
+    let in_time = world.store().runs(in_time).await.unwrap().items;
+    assert!(!in_time.is_empty() && in_time.iter().all(|view| view.run.id != run));
     world.settle(30).await;
     assert_eq!(alerts(&world, &run).await.len(), 3);
     world.holds_together().await;
@@ -139,7 +142,7 @@ pub(crate) async fn what_is_late_is_found_among_runs(mut world: World) {
             let (mut found, mut after) = (Vec::new(), None);
             loop {
                 let query = RunQuery {
-                    overdue: true,
+                    overdue: Some(true),
                     status: status.clone(),
                     workflow,
                     limit,

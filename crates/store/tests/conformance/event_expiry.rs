@@ -72,7 +72,7 @@ pub(crate) async fn keys_of_events_are_not_given_again(mut world: World) {
     world.deploy(0, plain("w")).await;
     world.tell(1, "t", &["a", "b"]).await;
     let greatest = |views: Vec<store::EventView>| -> EventKey {
-        views.iter().map(|view| view.event.fate.key).max().unwrap()
+        views.iter().map(|view| view.event.status.key).max().unwrap()
     };
     let before = greatest(world.event_views("t").await);
     for id in ["a", "b"] {

@@ -67,6 +67,22 @@ pub(crate) async fn what_has_not_ended_stays_and_stops_nobody(world: World) {
     assert_eq!(world.runs().await, Vec::<String>::new());
 }
 
+pub(crate) async fn a_schedule_that_cannot_be_read_does_not_stop_the_expiry_of_others(
+    mut world: World,
+) {
+    let workflow = world.workflow("w").await;
+    let fields = r#"{"name": "s", "interval": "5m"}"#;
+    let (bad, good) =
+        (world.schedule(workflow, fields).await, world.schedule(workflow, fields).await);
+    world.settle_each(5, 20).await;
+    assert_eq!(world.runs().await.len(), 8);
+    let sql = format!("UPDATE progress SET live = '{{{{{{' WHERE id = {bad}");
+    crate::set_aside::damage(&mut world, 21, &sql).await;
+    expire(&world, 30, 100).await;
+    assert_eq!(world.runs().await, Vec::<String>::new());
+    assert_eq!(world.ledger(good).await, Vec::<String>::new());
+}
+
 pub(crate) async fn ids_are_not_given_again(mut world: World) {
     let workflow = world.workflow("w").await;
     let id = world.schedule(workflow, r#"{"name": "s", "interval": "5m"}"#).await;

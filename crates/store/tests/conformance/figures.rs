@@ -4,7 +4,7 @@ use engine::ledger::Outcome;
 use engine::run::RunStatus;
 use engine::turn::Command;
 use jiff::SignedDuration;
-use store::{RunQuery, TallyKind, Total, UnusualQuery, WorkflowQuery};
+use store::{NotRunQuery, RunQuery, TallyKind, Total, WorkflowQuery};
 
 use crate::world::{World, failed, minute, minutes, performs};
 
@@ -60,8 +60,8 @@ pub(crate) async fn what_happens_is_counted_by_the_minute(mut world: World) {
 /// How many occurrences the ledger of all schedules records as skipped, coalesced, missed, dropped
 /// or failed.
 async fn sums(world: &World) -> u64 {
-    let query = UnusualQuery { limit: 10_000, ..UnusualQuery::default() };
-    let page = world.store().unusual(query).await.unwrap();
+    let query = NotRunQuery { limit: 10_000, ..NotRunQuery::default() };
+    let page = world.store().not_run(query).await.unwrap();
     page.items.iter().map(|row| row.entry.count).sum()
 }
 
@@ -110,11 +110,11 @@ pub(crate) async fn tallies_go_after_eight_days(world: World) {
 }
 
 /// All pages of occurrences that did not run, `limit` at a time.
-async fn unusual(world: &World, query: UnusualQuery, limit: usize) -> Vec<String> {
+async fn not_run(world: &World, query: NotRunQuery, limit: usize) -> Vec<String> {
     let (mut found, mut after) = (Vec::new(), None);
     for _ in 0..1_000 {
-        let query = UnusualQuery { limit, after, ..query.clone() };
-        let page = world.store().unusual(query).await.unwrap();
+        let query = NotRunQuery { limit, after, ..query.clone() };
+        let page = world.store().not_run(query).await.unwrap();
         assert!(page.items.len() <= limit);
         found.extend(page.items.iter().map(|row| {
             let (at, outcome) = (minutes(row.entry.decided_at), row.entry.outcome.name());
@@ -141,8 +141,8 @@ pub(crate) async fn what_did_not_run_is_listed_latest_first(mut world: World) {
         world.turn(at).await;
     }
     world.control(16, queues, engine::turn::Verb::Pause).await;
-    let any = UnusualQuery::default;
-    let whole = unusual(&world, any(), 50).await;
+    let any = NotRunQuery::default;
+    let whole = not_run(&world, any(), 50).await;
     let expected = [
         "16 dropped queues w",
         "15 coalesced queues w",
@@ -151,15 +151,15 @@ pub(crate) async fn what_did_not_run_is_listed_latest_first(mut world: World) {
     ];
     assert_eq!(whole, expected);
     for limit in 1..5 {
-        assert_eq!(unusual(&world, any(), limit).await, whole, "by {limit}");
+        assert_eq!(not_run(&world, any(), limit).await, whole, "by {limit}");
     }
-    let of = |outcome| UnusualQuery { outcome: Some(outcome), ..any() };
-    assert_eq!(unusual(&world, of(Outcome::Skipped), 1).await, whole[2..]);
-    assert_eq!(unusual(&world, of(Outcome::Started), 1).await, Vec::<String>::new());
-    let since = UnusualQuery { since: Some(minute(15)), ..any() };
-    assert_eq!(unusual(&world, since, 2).await, whole[..3]);
+    let of = |outcome| NotRunQuery { outcome: Some(outcome), ..any() };
+    assert_eq!(not_run(&world, of(Outcome::Skipped), 1).await, whole[2..]);
+    assert_eq!(not_run(&world, of(Outcome::Started), 1).await, Vec::<String>::new());
+    let since = NotRunQuery { since: Some(minute(15)), ..any() };
+    assert_eq!(not_run(&world, since, 2).await, whole[..3]);
     world.command(17, Command::DeleteSchedules(vec![gone])).await;
-    assert_eq!(unusual(&world, of(Outcome::Skipped), 5).await, ["15 skipped ", "10 skipped "]);
+    assert_eq!(not_run(&world, of(Outcome::Skipped), 5).await, ["15 skipped ", "10 skipped "]);
     world.join(18).await;
     assert_eq!(sums(&world).await, tallied(&world).await);
 }
@@ -176,7 +176,7 @@ pub(crate) async fn an_occurrence_that_failed_keeps_its_run(world: World) {
     }
     let ledger = world.ledger(id).await;
     assert_eq!(ledger, ["0 failed 5"]);
-    assert_eq!(unusual(&world, UnusualQuery::default(), 5).await, Vec::<String>::new());
+    assert_eq!(not_run(&world, NotRunQuery::default(), 5).await, Vec::<String>::new());
 }
 
 /// A workflow that can be started by hand many times.

@@ -19,7 +19,7 @@ pub(crate) async fn events_are_reserved_worked_on_and_consumed(mut world: World)
     assert_eq!(world.counts("t").await, [1, 2, 0, 0]);
     assert_eq!(world.events("t").await, ["a reserved 0", "b pending 0", "c reserved 0"]);
     let reserved = world.event("t", "a").await;
-    assert_eq!(reserved.event.fate.run, Some(mutation.run));
+    assert_eq!(reserved.event.status.run, Some(mutation.run));
     assert_eq!(reserved.run, Some(mutation.run_id.clone()));
     assert_eq!(world.mutations().await, ["c in_flight"]);
     let view = world.workflow_view(workflow).await.workflow;
@@ -36,7 +36,7 @@ pub(crate) async fn events_are_reserved_worked_on_and_consumed(mut world: World)
         world.events("t").await,
         ["a consumed 0", "b pending 0", "c consumed 0", "d pending 0"]
     );
-    assert_eq!(world.event("t", "c").await.event.fate.updated_at, minute(4));
+    assert_eq!(world.event("t", "c").await.event.status.updated_at, minute(4));
     assert_eq!(world.status(&mutation.run_id).await, RunStatus::Succeeded);
     let detail = world.run(&mutation.run_id).await;
     assert_eq!(detail.view.run.handler.as_deref(), Some("c"));
@@ -61,7 +61,7 @@ pub(crate) async fn what_a_failed_run_reserved_is_given_back(world: World) {
     let turned = world.turn_with(1, vec![failed(&mutation)]).await;
     assert_eq!(phases(&turned), Vec::<String>::new());
     assert_eq!(world.events("t").await, ["a pending 1", "b pending 0"]);
-    assert_eq!(world.event("t", "a").await.event.fate.run, None);
+    assert_eq!(world.event("t", "a").await.event.status.run, None);
     assert_eq!(world.mutations().await, ["c failed"]);
     let handler = world.handler(workflow, "c").await;
     let again = minute(1) + SignedDuration::from_secs(10);
@@ -85,7 +85,7 @@ pub(crate) async fn what_fails_too_often_is_skipped(world: World) {
     }
     assert_eq!(world.events("t").await, ["bad skipped 2", "good pending 0"]);
     assert_eq!(world.counts("t").await, [1, 0, 0, 1]);
-    let skipped = world.event("t", "bad").await.event.fate;
+    let skipped = world.event("t", "bad").await.event.status;
     assert_eq!(skipped.reason.as_deref(), Some("poison"));
     world.consume(4, &["good"]).await;
     assert_eq!(world.counts("t").await, [0, 0, 1, 1]);
@@ -299,7 +299,7 @@ pub(crate) async fn what_a_crash_interrupts_is_begun_again(mut world: World) {
     assert_eq!(refused, 1, "the life that had it is over");
     world.turn_with(2, vec![gave(&only(&turned), &Value::Null)]).await;
     assert_eq!(world.events("t").await, ["a consumed 0"]);
-    assert_eq!(world.event("t", "a").await.event.fate.state, EventState::Consumed);
+    assert_eq!(world.event("t", "a").await.event.status.state, EventState::Consumed);
     world.holds_together().await;
 }
 

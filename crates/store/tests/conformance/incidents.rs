@@ -95,7 +95,7 @@ pub(crate) async fn of_runs_without_a_schedule_are_the_workflows(mut world: Worl
     attempt(&world, 0, false).await;
     let again = world.start(1, workflow).await.unwrap();
     attempt(&world, 1, false).await;
-    let open = || IncidentQuery { open: true, ..IncidentQuery::default() };
+    let open = || IncidentQuery { open: Some(true), ..IncidentQuery::default() };
     let found = incidents(&world, open()).await;
     assert_eq!(found.len(), 1);
     assert_eq!(
@@ -111,6 +111,8 @@ pub(crate) async fn of_runs_without_a_schedule_are_the_workflows(mut world: Worl
     world.start(2, workflow).await.unwrap();
     attempt(&world, 2, true).await;
     assert_eq!(incidents(&world, open()).await, []);
+    let over = IncidentQuery { open: Some(false), ..IncidentQuery::default() };
+    assert_eq!(incidents(&world, over).await.len(), 1);
     let of = IncidentQuery { workflow: Some(workflow), ..IncidentQuery::default() };
     assert_eq!(incidents(&world, of).await.len(), 1);
     world.holds_together().await;

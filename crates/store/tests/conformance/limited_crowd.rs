@@ -61,7 +61,7 @@ impl Node {
     async fn start(&self, workflow: WorkflowId, id: u128) -> usize {
         let text = format!(r#"{{"name": "s", "at": "{}"}}"#, minute(1));
         let declared = read_written(&text).unwrap().declared;
-        let new = NewSchedule { workflow, trigger: None, declared };
+        let new = NewSchedule { workflow, declared_by: None, declared };
         self.command(Command::CreateSchedules(vec![new])).await.unwrap();
         let run = NewRun {
             id,

@@ -139,8 +139,8 @@ impl World {
     /// The events of a topic, oldest first: id, state, how often it was given back.
     pub(crate) async fn events(&self, name: &str) -> Vec<String> {
         let line = |view: &EventView| {
-            let fate = &view.event.fate;
-            format!("{} {} {}", view.event.message.message_id, fate.state.name(), fate.attempt)
+            let status = &view.event.status;
+            format!("{} {} {}", view.event.message.message_id, status.state.name(), status.attempt)
         };
         self.event_views(name).await.iter().map(line).collect()
     }

@@ -5,8 +5,8 @@ use engine::run::RunStatus;
 use engine::schedule::OverrideAction;
 use engine::turn::{Answer, Command};
 use store::{
-    ApprovalQuery, AuditQuery, Failure, IncidentQuery, LedgerQuery, RunQuery, ScheduleQuery, Store,
-    WorkflowQuery, copy_to_postgres,
+    ApprovalQuery, AuditQuery, CopySource, Failure, IncidentQuery, LedgerQuery, RunQuery,
+    ScheduleQuery, Store, WorkflowQuery, copy_to_postgres,
 };
 
 use crate::postgres::Schema;
@@ -96,7 +96,7 @@ async fn full(folder: &Folder) -> World {
 }
 
 async fn copied(from: &Folder, to: &Schema) -> Result<store::Moved, Failure> {
-    copy_to_postgres(&from.path(), &to.options()).await
+    copy_to_postgres(CopySource::open(&from.path())?, &to.options()).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -218,5 +218,5 @@ async fn nothing_is_copied_from_a_file_that_is_no_store() {
     std::fs::write(folder.path(), "no store").unwrap();
     assert!(copied(&folder, &schema).await.is_err());
     let nowhere = std::path::Path::new("/nowhere/x.db");
-    assert!(copy_to_postgres(nowhere, &schema.options()).await.is_err());
+    assert!(CopySource::open(nowhere).is_err());
 }

@@ -1,10 +1,12 @@
 //! A row that makes the decision about it panic stops nothing else, whatever leads to the decision.
 //!
-//! The rows are planted: the number of a run's last attempt is as large as it can be, so counting
-//! the next one overflows.
+//! The rows are planted: the number of a run's last attempt, or of the retry that a schedule waits
+//! for, is as large as it can be, so counting the next one overflows.
 
-use engine::turn::{Command, Wakeup};
-use engine::{Moment, RunId};
+use engine::run::RunStatus;
+use engine::schedule::Status;
+use engine::turn::{Answer, Command, Wakeup};
+use engine::{Moment, RunId, ScheduleId};
 use store::{Failure, TurnRequest};
 
 use crate::process::{claim, claimed};
@@ -119,4 +121,51 @@ pub(crate) async fn a_takeover_that_panics_leaves_the_others_to_the_next_node(mu
     let began = began(&drive(&world, 2).await);
     assert!(began.contains(&good.to_string()), "{began:?}");
     assert_eq!(aside(&world).await, [("run", bad.to_string())]);
+}
+
+/// A run fails five minutes after its occurrence, without being performed.
+const FAILS: &str = r#"name: w
+steps: [{id: a, type: timer, delay: 5m}, {id: b, type: noop, depends_on: a, condition: "1 / 0 > 1"}]"#;
+
+/// Lets this many schedules start runs that fail at minute 6, and makes the decision of one of the
+/// schedules panic then. Returns all of them, that one first.
+async fn failing(world: &mut World, count: usize) -> Vec<ScheduleId> {
+    let workflow = world.publish(0, FAILS).await;
+    let fields = r#"{"name": "s", "at": "2026-03-02T00:01Z", "max_retries": 0}"#;
+    let new = vec![world.new_schedule(workflow, fields); count];
+    let Answer::Created(mut ids) = world.command(0, Command::CreateSchedules(new)).await else {
+        panic!("not created");
+    };
+    drive(world, 1).await;
+    ids.swap(0, count / 2);
+    let live = format!("replace(live, '\"t\":0', '\"t\":{LAST}')");
+    let sql = format!("UPDATE progress SET live = {live} WHERE id = {}", ids[0]);
+    damage(world, 2, &sql).await;
+    ids
+}
+
+pub(crate) async fn a_schedule_that_panics_when_its_run_ends_is_set_aside(mut world: World) {
+    let ids = failing(&mut world, 1).await;
+    drive(&world, 7).await;
+    let expected = [("schedule", ids[0].to_string())];
+    assert_eq!(aside(&world).await, expected);
+    // Its run has ended all the same, and after a restart it is still set aside.
+    let run: RunId = format!("sched-{}-n0-rc0", ids[0]).parse().unwrap();
+    assert_eq!(world.status(&run).await, RunStatus::Failed);
+    world.join(8).await;
+    drive(&world, 9).await;
+    assert_eq!(aside(&world).await, expected);
+}
+
+pub(crate) async fn a_schedule_that_panics_is_one_of_a_thousand(mut world: World) {
+    let ids = failing(&mut world, 1_000).await;
+    drive(&world, 7).await;
+    let expected = [("schedule", ids[0].to_string())];
+    assert_eq!(aside(&world).await, expected);
+    world.join(8).await;
+    drive(&world, 9).await;
+    assert_eq!(aside(&world).await, expected);
+    for id in &ids[1..] {
+        assert_eq!(world.seen(*id).await.status, Status::Dead, "{id} is settled");
+    }
 }

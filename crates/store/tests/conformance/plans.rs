@@ -15,7 +15,7 @@ const CROWD: &str = "
     INSERT INTO workflows (id, name, status, paused, newest, active, created_at, updated_at)
       SELECT i, 'w' || i, 1, false, 1, 0, 0, 0 FROM generate_series(1000, 1040) i;
     INSERT INTO ended_runs (key, uuid, workflow, version, retry, triggered_by, status, created_at,
-        started_at, ended_at, state, lacks_place, overdue, input)
+        started_at, ended_at, state, waits_for_slot, overdue, input)
       SELECT i, gen_random_uuid(), CASE WHEN i < 4 THEN 1040 ELSE 1000 + i % 40 END, 1, 0, 1,
         CASE WHEN i = 2 OR i % 100 = 0 THEN 5 ELSE 4 END, i, i, i, '{}', false, false, 'null'
       FROM generate_series(1::bigint, 40000) i;

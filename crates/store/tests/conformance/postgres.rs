@@ -166,7 +166,7 @@ pub(crate) const OF_WHAT_WAITS: [(&str, &str, bool); 11] = [
         true,
     ),
     ("DELETE FROM approvals", "approval-missing", false),
-    ("UPDATE open_runs SET lacks_place = false", "run-without-place", true),
+    ("UPDATE open_runs SET waits_for_slot = false", "run-without-place", true),
     (r#"UPDATE open_runs SET state = '{"s":"a","t":1}' WHERE status = 2"#, "run-at-rest", false),
 ];
 
@@ -252,6 +252,11 @@ async fn damage_of_progress_is_found_and_mended() {
 #[tokio::test]
 async fn damage_of_history_is_found() {
     damage::each(&damage::DAMAGES[21..37], schema).await;
+}
+
+#[tokio::test]
+async fn lost_topics_leave_no_events_to_others() {
+    damage::lost_topics_leave_no_events_to_others(schema()).await;
 }
 
 #[tokio::test]

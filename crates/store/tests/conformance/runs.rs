@@ -58,7 +58,7 @@ pub(crate) async fn reports_with_old_tokens_are_refused(mut world: World) {
     let late = world.turn_with(2, vec![succeeded(&first), made_up, unknown, failed(&first)]).await;
     assert_eq!((late.refused, late.effects.len()), (4, 0));
     let detail = world.run(&run).await;
-    let going_on: Vec<u32> = detail.view.run.position.active.iter().map(|a| a.step).collect();
+    let going_on: Vec<u32> = detail.view.run.state.active.iter().map(|a| a.step).collect();
     assert_eq!((going_on, detail.steps.len()), (vec![1], 1));
 }
 

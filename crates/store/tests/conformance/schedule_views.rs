@@ -72,10 +72,13 @@ pub(crate) async fn deep_pages_begin_where_they_should(world: World) {
     {
         for offset in [0, 1, 39, 40, 877, 878, 1_023, 1_024, 1_025, 2_047, 2_048, 2_400, 9_999] {
             let query = ScheduleQuery { status, offset, limit: 3, ..ScheduleQuery::default() };
-            let found = ids(&page(&world, query).await);
+            let found = ids(&page(&world, query.clone()).await);
             let from = (offset as usize).min(expected.len());
             let to = (from + 3).min(expected.len());
             assert_eq!(found, expected[from..to], "{status:?} from {offset}");
+            let search = Some("s".to_owned());
+            let found = ids(&page(&world, ScheduleQuery { search, ..query }).await);
+            assert_eq!(found, expected[from..to], "s, {status:?} from {offset}");
         }
     }
     assert_eq!(world.store().check(minute(0), false).await.unwrap(), []);

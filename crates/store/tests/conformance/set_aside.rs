@@ -2,8 +2,10 @@
 
 use engine::schedule::Status;
 use engine::turn::{Answer, Capacity, Command, Verb, Wakeup};
+use language::definition::DeclaredBy;
 use store::{ApprovalQuery, Failure, RunQuery, TurnRequest, Turned, WorkflowQuery};
 
+use crate::messages::{gave, only, plain};
 use crate::world::{World, begun, minute};
 
 /// Takes turns as a driver does: whatever cannot be decided is set aside before the next turn. If
@@ -82,6 +84,25 @@ pub(crate) async fn a_run_that_cannot_be_read_stops_no_other(mut world: World) {
     assert_eq!(aside(&world).await, [("run", bad.to_string())]);
 }
 
+pub(crate) async fn a_consumer_that_cannot_be_read_stops_no_other(mut world: World) {
+    let workflow = world.deploy(0, plain("c")).await;
+    world.tell(1, "t", &["a"]).await;
+    let turned = world.turn(1).await;
+    let sleep = serde_json::json!({"wakeAt": minute(60).to_string()});
+    world.turn_with(1, vec![gave(&only(&turned), &sleep)]).await;
+    let bad = world.handler(workflow, "c").await.id;
+    let plain = world.workflow("w").await;
+    let good = world.schedule(plain, r#"{"name": "s", "interval": "1h"}"#).await;
+    damage(&mut world, 2, &format!("UPDATE handlers SET kind = 9 WHERE id = {}", bad.0)).await;
+    assert_eq!(began(&drive(&world, 60).await), [format!("sched-{good}-n0-rc0")]);
+    let all = world.store().all_set_aside().await.unwrap();
+    assert_eq!(all.iter().map(|aside| aside.what).collect::<Vec<_>>(), [Wakeup::Handler(bad)]);
+    // It stays set aside, and nothing wakes for it.
+    world.join(61).await;
+    drive(&world, 62).await;
+    assert_eq!(aside(&world).await.len(), 1);
+}
+
 pub(crate) async fn an_occurrence_that_was_run_before_is_not_run_again(mut world: World) {
     let workflow = world.workflow("w").await;
     let fields = r#"{"name": "s", "interval": "1m", "overlap": "allow"}"#;
@@ -143,7 +164,8 @@ pub(crate) async fn a_definition_that_cannot_be_read_hides_no_other_and_is_publi
     }
     drive(&world, 1).await;
     let declared = world.store().triggered(ids[0]).await.unwrap();
-    let paused = declared.iter().find(|view| view.schedule.trigger.as_deref() == Some("paused"));
+    let by = Some(DeclaredBy::Trigger("paused".to_owned()));
+    let paused = declared.iter().find(|view| view.schedule.declared_by == by);
     let paused = paused.unwrap().schedule.id;
     world.control(1, paused, Verb::Pause).await;
     let [a, b] = [ids[0].0, ids[1].0];

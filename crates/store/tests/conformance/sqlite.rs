@@ -197,6 +197,22 @@ fn a_newer_schema_is_refused_and_left_alone() {
 }
 
 #[test]
+fn tables_without_a_schema_version_are_refused_and_left_alone() {
+    let folder = Folder::new(true);
+    drop(folder.open().unwrap());
+    let connection = Connection::open(folder.path()).unwrap();
+    connection.pragma_update(None, "user_version", 0).unwrap();
+    let Err(Failure::Unusable { what, remedy }) = folder.open().map(|_| ()) else {
+        panic!("it opens");
+    };
+    assert!(what.contains("schema version is 0") && !what.contains("CREATE"), "{what}");
+    assert!(remedy.contains("PRAGMA user_version = 1"), "{remedy}");
+    connection.pragma_update(None, "user_version", 1).unwrap();
+    drop(connection);
+    folder.open().unwrap();
+}
+
+#[test]
 fn what_is_no_store_is_refused() {
     let folder = Folder::new(true);
     std::fs::write(folder.path(), "this is a text, and a long one at that ".repeat(100)).unwrap();
@@ -271,6 +287,11 @@ async fn damage_of_progress_is_found_and_mended() {
 #[tokio::test]
 async fn damage_of_history_is_found() {
     damage::each(&damage::DAMAGES[21..37], folder).await;
+}
+
+#[tokio::test]
+async fn lost_topics_leave_no_events_to_others() {
+    damage::lost_topics_leave_no_events_to_others(folder()).await;
 }
 
 #[tokio::test]
@@ -392,7 +413,10 @@ async fn flipped_bytes_are_found() {
         }
         std::fs::write(folder.path(), &flipped).unwrap();
         let findings = match folder.open() {
-            Ok(store) => store.check(minute(60), false).await.unwrap(),
+            Ok(store) => {
+                store.check(minute(60), true).await.unwrap();
+                store.check(minute(60), false).await.unwrap()
+            }
             Err(Failure::Damaged(_)) => store::check_damaged_file(&folder.path()),
             Err(other) => panic!("page {page}: {other:?}"),
         };

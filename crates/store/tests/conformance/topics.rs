@@ -39,9 +39,9 @@ pub(crate) async fn what_is_published_is_there_in_its_order(mut world: World) {
     let event = &found[0].event;
     assert_eq!(event.message.payload.get(), told.payload.get());
     assert_eq!((&event.message.title, &event.message.causes), (&told.title, &told.causes));
-    assert_eq!((event.created_at, event.fate.updated_at), (minute(2), minute(2)));
-    assert_eq!((event.fate.state, event.fate.attempt), (EventState::Pending, 0));
-    assert_eq!((&found[0].run, event.fate.run), (&None, None));
+    assert_eq!((event.created_at, event.status.updated_at), (minute(2), minute(2)));
+    assert_eq!((event.status.state, event.status.attempt), (EventState::Pending, 0));
+    assert_eq!((&found[0].run, event.status.run), (&None, None));
     world.holds_together().await;
 }
 
@@ -90,7 +90,7 @@ pub(crate) async fn only_what_nobody_works_on_is_skipped(world: World) {
     world.deploy(0, plain("w")).await;
     world.tell(1, "t", &["a", "b", "c"]).await;
     world.skip(2, "t", "a").await.unwrap();
-    let skipped = world.event("t", "a").await.event.fate;
+    let skipped = world.event("t", "a").await.event.status;
     assert_eq!((skipped.state, skipped.updated_at), (EventState::Skipped, minute(2)));
     assert!(skipped.reason.unwrap().contains("ada"));
     let mutation = world.up_to_mutation(2, &["b"]).await;

@@ -3,6 +3,7 @@
 use engine::schedule::{Schedule, Status};
 use engine::turn::{Answer, Command, Verb, WorkflowStatus};
 use engine::{ScheduleId, WorkflowId};
+use language::definition::DeclaredBy;
 
 use crate::world::{World, begun, failed, performs, refusal, succeeded};
 
@@ -14,7 +15,8 @@ fn save(world: &World, text: &str, publish: bool) -> Command {
 async fn triggered(world: &World, workflow: WorkflowId, trigger: &str) -> Option<Schedule> {
     let found = world.store().triggered(workflow).await.unwrap();
     let mut schedules = found.into_iter().map(|view| view.schedule);
-    schedules.find(|schedule| schedule.trigger.as_deref() == Some(trigger))
+    let by = Some(DeclaredBy::Trigger(trigger.to_owned()));
+    schedules.find(|schedule| schedule.declared_by == by)
 }
 
 async fn id_of(world: &World, workflow: WorkflowId, trigger: &str) -> ScheduleId {
@@ -134,7 +136,7 @@ pub(crate) async fn an_archived_workflow_keeps_its_history_alone(mut world: Worl
     let said = refusal(world.start(12, workflow).await);
     assert!(said.contains("no published version"), "{said}");
     let again = world.try_command(12, Command::ArchiveWorkflow(workflow)).await;
-    assert!(refusal(again).contains("archived already"));
+    assert!(refusal(again).contains("that is archived"));
     let new = world.new_schedule(workflow, r#"{"name": "s", "interval": "5m"}"#);
     refusal(world.try_command(12, Command::CreateSchedules(vec![new])).await);
     // An archived workflow that is published again is in use again.

@@ -194,7 +194,7 @@ impl World {
 
     pub(crate) fn new_schedule(&self, workflow: WorkflowId, fields: &str) -> NewSchedule {
         let declared = read_written(fields).unwrap().declared;
-        NewSchedule { workflow, trigger: None, declared }
+        NewSchedule { workflow, declared_by: None, declared }
     }
 
     /// A schedule, created at minute 0.

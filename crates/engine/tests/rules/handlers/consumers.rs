@@ -204,7 +204,7 @@ fn publishing_again_replaces_what_an_event_says_and_keeps_where_it_stands() {
     let answer = world.command(Command::PublishEvents { topic, events: vec![again] }).unwrap();
     assert_eq!(answer, Answer::Published { published: 0, replaced: 1 });
     let event = world.memory.topics.named(topic, "a").unwrap();
-    assert_eq!(event.fate.state, EventState::Consumed);
+    assert_eq!(event.status.state, EventState::Consumed);
     assert_eq!(event.message.payload.get(), r#"{"new":true}"#);
 }
 

@@ -109,7 +109,7 @@ fn a_failure_before_the_mutation_gives_the_events_back_and_begins_anew_later() {
     world.advance_to("2026-03-02T09:00:30Z");
     assert_eq!(events(&world, id, "t", EventState::Consumed), ["a", "b"]);
     let event = world.memory.topics.named(topic_id(&world, id, "t"), "a").unwrap();
-    assert_eq!(event.fate.attempt, 2);
+    assert_eq!(event.status.attempt, 2);
     assert_eq!(handler(&world, "c").failures, 0);
 }
 
@@ -190,7 +190,7 @@ fn an_event_that_fails_ten_times_is_skipped_as_poison() {
     }
     assert_eq!(events(&world, id, "t", EventState::Skipped), ["a"]);
     let event = world.memory.topics.named(topic_id(&world, id, "t"), "a").unwrap();
-    assert_eq!(event.fate.reason.as_deref(), Some("poison"));
+    assert_eq!(event.status.reason.as_deref(), Some("poison"));
 }
 
 fn unknown() -> (SignedDuration, AttemptEnd) {
@@ -342,7 +342,7 @@ fn what_was_mutated_is_not_given_back_when_its_consumer_goes() {
     assert_eq!(events(&world, id, "t", EventState::Skipped), ["a"]);
     let event = world.memory.topics.named(topic_id(&world, id, "t"), "a").unwrap();
     let reason = "its mutation was done, and the consumer c is gone";
-    assert_eq!(event.fate.reason.as_deref(), Some(reason));
+    assert_eq!(event.status.reason.as_deref(), Some(reason));
     world.advance_to("2026-03-02T10:00:00Z");
     assert_eq!(count(&log, "c.mutation"), 1);
     assert_eq!(count(&log, "d.prepare"), 0);
@@ -438,7 +438,7 @@ fn a_person_ends_what_is_stuck_after_its_mutation() {
         settle(&mut world);
         assert_eq!(events(&world, id, "t", expected), ["a"]);
         let event = world.memory.topics.named(topic_id(&world, id, "t"), "a").unwrap();
-        assert!(event.fate.reason.clone().unwrap_or_default().contains(why), "{event:?}");
+        assert!(event.status.reason.clone().unwrap_or_default().contains(why), "{event:?}");
         assert_eq!(handler(&world, "c").resumes, None);
         world.command(command(run)).unwrap_err();
         // The consumer continues with other events.

@@ -151,7 +151,7 @@ pub(super) fn events(
 ) -> Vec<String> {
     let topic = topic_id(world, workflow, topic);
     let all = world.memory.topics.events.values();
-    let of = all.filter(|event| event.fate.topic == topic && event.fate.state == state);
+    let of = all.filter(|event| event.status.topic == topic && event.status.state == state);
     of.map(|event| event.message.message_id.clone()).collect()
 }
 

@@ -121,11 +121,24 @@ fn an_event_starts_a_run_of_each_trigger_that_it_is_for() {
     // Publishing the same message id again replaces the message and starts nothing.
     publish(&mut world, id, "t", &["a"]);
     assert_eq!(world.memory.runs.len(), 3);
-    let command = Command::PauseWorkflow { id, paused: true, reason: None };
-    world.command(command).unwrap();
+}
+
+#[test]
+fn an_event_for_a_paused_workflow_makes_a_run_that_begins_after_the_resume() {
+    let (mut world, _) = world(|_, _| gives(Value::Null));
+    let kind = TriggerKind::Event { topic: "t".to_owned(), condition: None, payload: None };
+    let trigger = Trigger { id: "all".to_owned(), kind, enabled: true, description: None };
+    let definition = Definition { triggers: vec![trigger], ..process("p", vec![noop("only")]) };
+    let id = publish_version(&mut world, definition);
+    world.command(Command::PauseWorkflow { id, paused: true, reason: None }).unwrap();
     publish(&mut world, id, "t", &["c"]);
-    assert_eq!(world.memory.runs.len(), 3);
-    assert_eq!(events(&world, id, "t", EventState::Pending), ["c"]);
+    let run = *world.memory.runs.keys().next().unwrap();
+    assert_eq!(world.memory.runs.len(), 1);
+    assert_eq!(world.memory.runs[&run].status, RunStatus::Pending);
+    assert_eq!(events(&world, id, "t", EventState::Consumed), ["c"]);
+    world.command(Command::PauseWorkflow { id, paused: false, reason: None }).unwrap();
+    assert_eq!(status(&world, run), RunStatus::Succeeded);
+    assert_eq!(world.memory.runs.len(), 1);
 }
 
 #[test]

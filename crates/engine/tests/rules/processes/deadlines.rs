@@ -118,10 +118,10 @@ fn the_invoice_over_a_long_weekend_with_a_holiday() {
 #[test]
 fn from_a_saturday_two_working_days_are_tuesday_evening() {
     let (mut world, run) = invoice_from("2026-02-28T19:00:00Z");
-    assert_eq!(world.memory.runs[&run].position.watches[0].due, at("2026-03-03T22:00:00Z"));
+    assert_eq!(world.memory.runs[&run].state.watches[0].due, at("2026-03-03T22:00:00Z"));
     world.advance_to("2026-03-03T22:00:00Z");
     assert_eq!(happened(&world)[1], (1, "2026-03-03T18:48:00Z".to_owned()));
-    let watch = &world.memory.runs[&run].position.watches[0];
+    let watch = &world.memory.runs[&run].state.watches[0];
     assert!(watch.overdue, "past the deadline");
     assert!(world.memory.runs[&run].overdue, "and so is its run");
 }
@@ -239,13 +239,13 @@ fn a_pausable_clock_stands_while_a_person_is_waited_for() {
         world.advance_to("2026-03-02T17:00:00Z");
         world.lose_node();
         assert_eq!(status(&world, run), RunStatus::Suspended);
-        let is_held = world.memory.runs[&run].position.watches[0].held_since.is_some();
+        let is_held = world.memory.runs[&run].state.watches[0].held_since.is_some();
         assert_eq!(is_held, pausable);
         world.advance_to("2026-03-03T17:00:00Z");
         let id = world.memory.runs[&run].id.clone();
         let resolution = Resolution::DidNotHappen;
         world.command(Command::ResolveRun { id, resolution, by: "ada".to_owned() }).unwrap();
-        assert_eq!(world.memory.runs[&run].position.watches[0].due, at(due), "{pausable}");
+        assert_eq!(world.memory.runs[&run].state.watches[0].due, at(due), "{pausable}");
     }
 }
 
@@ -264,12 +264,12 @@ fn a_pausable_clock_stands_while_the_workflow_is_paused() {
         let run = start(&mut world, id, Value::Null);
         world.advance_to("2026-03-02T17:00:00Z");
         world.command(Command::PauseWorkflow { id, paused: true, reason: None }).unwrap();
-        let is_held = world.memory.runs[&run].position.watches[0].held_since.is_some();
+        let is_held = world.memory.runs[&run].state.watches[0].held_since.is_some();
         assert_eq!(is_held, pausable);
         world.advance_to("2026-03-03T17:00:00Z");
         assert_eq!(status(&world, run), RunStatus::Running, "what has begun goes on");
         world.command(Command::PauseWorkflow { id, paused: false, reason: None }).unwrap();
-        assert_eq!(world.memory.runs[&run].position.watches[0].due, at(due), "{pausable}");
+        assert_eq!(world.memory.runs[&run].state.watches[0].due, at(due), "{pausable}");
     }
 }
 

@@ -49,7 +49,7 @@ fn what_was_done_is_undone_in_reverse_order_of_completion_past_errors() {
             "pay failed",
         ]
     );
-    assert!(world.memory.runs[&run].position.active.is_empty());
+    assert!(world.memory.runs[&run].state.active.is_empty());
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn a_long_list_goes_on_a_hundred_at_a_time() {
     let list: Vec<u32> = (0..250).collect();
     let workflow = publish(&mut world, definition("long", vec![each(json!(list), None)]));
     let run = start(&mut world, workflow, Value::Null);
-    assert_eq!(world.memory.runs[&run].position.active.len(), 101, "the step and its items");
+    assert_eq!(world.memory.runs[&run].state.active.len(), 101, "the step and its items");
     world.advance_to("2026-03-02T09:02:00Z");
     assert_eq!((status(&world, run), order.borrow().len()), (RunStatus::Succeeded, 250));
 }

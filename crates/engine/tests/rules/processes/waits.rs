@@ -185,14 +185,14 @@ fn an_attempt_is_reported_on_by_whoever_has_claimed_it() {
         (no_name, "with another token"),
         (other_key, "too late"),
     ] {
-        let before = world.memory.runs[&run].position.clone();
+        let before = world.memory.runs[&run].state.clone();
         let (of, lease, end) = (id.clone(), seconds(600), success());
         let beat = Command::Heartbeat { id: of.clone(), token, claimant: claimant.clone(), lease };
         for command in [beat, Command::EndAttempt { id: of, token, claimant, end }] {
             let refused = world.command(command).unwrap_err().to_string();
             assert!(refused.contains(expected), "{refused}");
         }
-        assert_eq!(world.memory.runs[&run].position, before, "nothing has changed");
+        assert_eq!(world.memory.runs[&run].state, before, "nothing has changed");
     }
     report(&mut world, run, token, success()).unwrap();
 }
@@ -263,7 +263,7 @@ fn a_worker_that_takes_too_long_has_failed_however_often_it_is_heard_of() {
     }
     world.advance_to("2026-03-02T09:05:00Z");
     assert!(beat(&mut world, run, token).is_err());
-    let doing = &world.memory.runs[&run].position.active[0].doing;
+    let doing = &world.memory.runs[&run].state.active[0].status;
     assert_eq!(*doing, ActivityStatus::Retrying { at: at("2026-03-02T09:05:05Z") });
     assert_eq!(world.memory.records[&(run, 0, 0)].error.clone().unwrap().code, "timeout");
     world.advance_to("2026-03-02T09:05:05Z");

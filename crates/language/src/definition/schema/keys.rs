@@ -1,7 +1,7 @@
 //! The keys of mappings that are not steps or triggers.
 
-use super::super::limits;
 use super::rules::{EXCEPTIONS, HOLIDAYS, HOURS};
+use crate::definition::limits;
 
 /// A key of a mapping.
 #[derive(Clone, Copy)]
@@ -75,7 +75,7 @@ impl Key {
 pub(super) const ID: Shape = Shape::Is("id");
 pub(super) const NAME: Shape = Shape::Is("name");
 pub(super) const DURATION: Shape = Shape::Is("duration");
-pub(super) const STRETCH: Shape = Shape::Is("stretch");
+pub(super) const TIME_SPAN: Shape = Shape::Is("stretch");
 pub(super) const TOPIC: Shape = Shape::Is("topic");
 pub(super) const TEMPLATE: Shape = Shape::Is("template");
 pub(super) const CONDITION: Shape = Shape::Is("condition");
@@ -196,7 +196,7 @@ pub(super) const CHANNEL: &[Key] = &[
 ];
 
 pub(super) const DEADLINE: &[Key] = &[
-    may("within", STRETCH, "How long it may take"),
+    may("within", TIME_SPAN, "How long it may take"),
     may("at", Shape::Text, "Until the clock shows this, such as \"17:00\""),
     may("calendar", Shape::Text, "What working time means; the workflow's if left out"),
     may(
@@ -210,8 +210,8 @@ pub(super) const DEADLINE: &[Key] = &[
 
 pub(super) const DEADLINE_ACTION: &[Key] = &[
     may("at", Shape::Text, "A share of the time allowed, such as 80%, or deadline"),
-    may("before", STRETCH, "So long before the deadline"),
-    may("after", STRETCH, "So long after the deadline"),
+    may("before", TIME_SPAN, "So long before the deadline"),
+    may("after", TIME_SPAN, "So long after the deadline"),
     may("notify", CHANNELS, "Who is told"),
     may("start", NAME, "A workflow that is started, with the run as its input"),
     may("fail", Shape::Bool, "It has failed"),

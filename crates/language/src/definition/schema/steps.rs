@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::limits;
-use super::super::phase;
-use super::super::step::{EACH, PERFORMED, TYPES};
 use super::keys::{
-    CONDITION, DURATION, ID, Key, NAME, STRETCH, Shape, TEMPLATE, TO, TOPIC, may, must,
+    CONDITION, DURATION, ID, Key, NAME, Shape, TEMPLATE, TIME_SPAN, TO, TOPIC, may, must,
 };
 use super::{by_type, object};
+use crate::definition::handlers::phase;
+use crate::definition::limits;
+use crate::definition::steps::{EACH, PERFORMED, TYPES};
 
 const ON_ERROR: Shape = Shape::Either(&[
     Shape::Choice("What happens when a step has failed", &["fail_process", "skip_step"]),
@@ -80,8 +80,8 @@ const PUBLISH: &[Key] = &[
 const WAIT_FOR: &[Key] = &[
     must("topic", TOPIC, "An event on this topic"),
     may("condition", CONDITION, "Which event it is: an expression over event; any if left out"),
-    may("within", STRETCH, "The step fails if none has come in so long"),
-    may("timeout", STRETCH, "The same as within"),
+    may("within", TIME_SPAN, "The step fails if none has come in so long"),
+    may("timeout", TIME_SPAN, "The same as within"),
 ];
 
 const WORKER: &[Key] = &[
@@ -97,7 +97,7 @@ const AGENT_TASK: &[Key] = &[
 ];
 
 const TIMER: &[Key] = &[
-    may("delay", STRETCH, "How long it waits; may be a template"),
+    may("delay", TIME_SPAN, "How long it waits; may be a template"),
     may("until", TEMPLATE, "What it waits for: 2026-03-01T09:00, 17:00, or a template"),
 ];
 

@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use super::super::trigger::TYPES;
 use super::keys::{CONDITION, ID, Key, Shape, TOPIC, may, must};
 use super::schedules::{rule, schedule};
 use super::{by_type, object};
+use crate::definition::trigger::TYPES;
 
 /// The keys that all triggers have.
 const COMMON: &[Key] = &[

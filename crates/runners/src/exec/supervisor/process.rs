@@ -34,7 +34,7 @@ const ROUNDS: usize = 50;
 
 /// A message to the supervisor's main thread from one of its two other threads.
 enum Event {
-    Asked(ToSupervisor),
+    Request(ToSupervisor),
     /// The command has ended, with this wait status.
     LeaderEnded(i32),
     /// The supervisor has no children left, so nothing can start another process.
@@ -107,11 +107,11 @@ fn accompany(leader: &Leader, happened: &Receiver<Event>) -> i32 {
     loop {
         match happened.recv() {
             Ok(Event::LeaderEnded(status)) => return status,
-            Ok(Event::Asked(ToSupervisor::Terminate)) => leader.signal(Signal::TERM),
-            Ok(Event::Asked(ToSupervisor::Kill)) => leader.signal(Signal::KILL),
+            Ok(Event::Request(ToSupervisor::Terminate)) => leader.signal(Signal::TERM),
+            Ok(Event::Request(ToSupervisor::Kill)) => leader.signal(Signal::KILL),
             // `Childless` cannot come while the leader, a child, is running. A second order of a
             // node is ignored.
-            Ok(Event::Childless | Event::Asked(ToSupervisor::Start(_))) => {}
+            Ok(Event::Childless | Event::Request(ToSupervisor::Start(_))) => {}
             Err(_) => unreachable!("the reaper tells of the leader's end before its own"),
         }
     }
@@ -142,9 +142,9 @@ fn end_all(happened: &Receiver<Event>) -> usize {
 /// Forwards the node's messages. The end of the connection counts as `Kill`.
 fn listen(mut from_node: BufReader<UnixStream>, events: &Sender<Event>) {
     while let Some(asked) = next(&mut from_node) {
-        let _ = events.send(Event::Asked(asked));
+        let _ = events.send(Event::Request(asked));
     }
-    let _ = events.send(Event::Asked(ToSupervisor::Kill));
+    let _ = events.send(Event::Request(ToSupervisor::Kill));
 }
 
 /// Reaps the leader and every adopted process, until there are no children left.

@@ -16,7 +16,6 @@ pub(super) enum Ending {
     Failed(ScriptFailure),
 }
 
-/// Measures one phase.
 pub(super) struct Meter {
     pub(super) limits: ScriptLimits,
     cpu_end: Duration,
@@ -24,7 +23,6 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Starts measuring now.
     pub(super) fn start(limits: &ScriptLimits) -> Meter {
         let cpu_end = cpu_used() + limits.cpu;
         Meter { limits: limits.clone(), cpu_end, ending: RefCell::new(None) }

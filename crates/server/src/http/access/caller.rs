@@ -52,7 +52,6 @@ pub enum Standing {
 pub struct Doing {
     /// The method and the route.
     pub action: String,
-    /// The path.
     pub target: String,
 }
 

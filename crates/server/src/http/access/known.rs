@@ -106,7 +106,6 @@ impl Known {
         self.changes.send_modify(|changes| *changes += 1);
     }
 
-    /// Notifies of changes.
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }

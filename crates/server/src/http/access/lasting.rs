@@ -67,10 +67,8 @@ async fn over(app: App, pass: Pass) {
         };
         let left = until.map(|until| Duration::try_from(until.duration_since(app.now())));
         let left = left.map(|left| left.unwrap_or_default().min(LONGEST_SLEEP));
-        let sleep = match asks_again {
-            true => Some(left.unwrap_or(REMEMBERED).min(REMEMBERED)),
-            false => left,
-        };
+        let sleep =
+            if asks_again { Some(left.unwrap_or(REMEMBERED).min(REMEMBERED)) } else { left };
         let slept = async {
             match sleep {
                 Some(sleep) => tokio::time::sleep(sleep).await,

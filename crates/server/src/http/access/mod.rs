@@ -96,9 +96,9 @@ fn refused(request: &Request, problem: Problem) -> Response {
     let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
     let next = local_path(if origin::is_safe(request.method()) { target } else { "/" });
     let next: String = form_urlencoded::byte_serialize(next.as_bytes()).collect();
-    let place = HeaderValue::from_str(&format!("/sign-in?next={next}"));
-    let place = place.unwrap_or(HeaderValue::from_static("/sign-in"));
-    (StatusCode::SEE_OTHER, [(LOCATION, place)]).into_response()
+    let address = HeaderValue::from_str(&format!("/sign-in?next={next}"));
+    let address = address.unwrap_or(HeaderValue::from_static("/sign-in"));
+    (StatusCode::SEE_OTHER, [(LOCATION, address)]).into_response()
 }
 
 /// What an admitted request leads to.
@@ -146,10 +146,12 @@ async fn admitted(app: &App, request: &mut Request) -> Result<Admitted, Problem>
     };
     let caller = Caller { from, ..caller };
     check_form_key(request, &caller, route.as_deref())?;
-    let pass = match lasts {
-        true if is_open => Some(Pass::Open),
-        true => secret(request.headers()).map(|(shown, secret)| Pass::Secret(shown, secret.into())),
-        false => None,
+    let pass = if !lasts {
+        None
+    } else if is_open {
+        Some(Pass::Open)
+    } else {
+        secret(request.headers()).map(|(shown, secret)| Pass::Secret(shown, secret.into()))
     };
     may_go_on(request, caller, ruled, route.as_deref())?;
     Ok(Admitted { cookie, pass })
@@ -193,9 +195,10 @@ async fn shown(
 
 /// The secret that a request shows: a token, or otherwise the cookie of a sign-in.
 fn secret(headers: &HeaderMap) -> Option<(Shown, &str)> {
-    match headers.contains_key(AUTHORIZATION) {
-        true => bearer(headers).map(|secret| (Shown::Token, secret)),
-        false => cookie::given(headers, cookie::SIGN_IN).map(|secret| (Shown::SignIn, secret)),
+    if headers.contains_key(AUTHORIZATION) {
+        bearer(headers).map(|secret| (Shown::Token, secret))
+    } else {
+        cookie::given(headers, cookie::SIGN_IN).map(|secret| (Shown::SignIn, secret))
     }
 }
 

@@ -16,7 +16,6 @@ use crate::http::problem::Problem;
 /// day.
 const LASTS: SignedDuration = SignedDuration::from_hours(12);
 
-/// A successful sign-in.
 #[derive(Debug)]
 pub struct SignedIn {
     /// The name of the token.

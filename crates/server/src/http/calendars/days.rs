@@ -39,8 +39,6 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 struct Year(Option<i16>);
 
 impl Parameters for Year {
-    const KNOWN: &'static [&'static str] = &["year"];
-
     fn read(values: &mut Values) -> Year {
         let year = values.number("year", YEARS);
         Year(year.and_then(|year| i16::try_from(year).ok()))
@@ -154,15 +152,13 @@ async fn ics(
 struct OneDate(Option<Date>);
 
 impl Parameters for OneDate {
-    const KNOWN: &'static [&'static str] = &["date"];
-
     fn read(values: &mut Values) -> OneDate {
         OneDate(date(values, "date"))
     }
 }
 
 /// A date, which must be given.
-fn date(values: &mut Values, name: &str) -> Option<Date> {
+fn date(values: &mut Values, name: &'static str) -> Option<Date> {
     let allowed = "a date such as 2026-12-24, in the years 1900 to 2299";
     let date: Option<Date> = values.required(name, allowed);
     let planned = date.filter(|date| YEARS.contains(&(date.year().max(0) as u64)));
@@ -225,8 +221,6 @@ struct Span {
 }
 
 impl Parameters for Span {
-    const KNOWN: &'static [&'static str] = &["from", "to"];
-
     fn read(values: &mut Values) -> Span {
         let span = Span { from: date(values, "from"), to: date(values, "to") };
         if let (Some(from), Some(to)) = (span.from, span.to) {

@@ -132,9 +132,10 @@ async fn put(
     let warnings = built.never_works(app.now()).into_iter().map(Remark::from).collect();
     let calendar = CalendarObject::new(&id, &built, Some(&text));
     let put = Put { calendar, recomputed, warnings };
-    match is_new {
-        true => answer::created(&format!("/api/v1/calendars/{id}"), &put),
-        false => answer::json(StatusCode::OK, &put),
+    if is_new {
+        answer::created(&format!("/api/v1/calendars/{id}"), &put)
+    } else {
+        answer::json(StatusCode::OK, &put)
     }
 }
 
@@ -152,8 +153,9 @@ async fn delete(
     let moment = Moment::new(app.now(), app.now());
     let (store, name, audit) = (app.store().clone(), id.clone(), app.audit(&caller, None));
     let deleting = async move { store.delete_calendar(&name, moment, audit).await };
-    match app.hub().uninterrupted(deleting).await? {
-        true => Ok(answer::no_content()),
-        false => Err(Problem::not_found("calendar", &id)),
+    if app.hub().uninterrupted(deleting).await? {
+        Ok(answer::no_content())
+    } else {
+        Err(Problem::not_found("calendar", &id))
     }
 }

@@ -25,7 +25,6 @@ const WRITE_TIME: Duration = Duration::from_secs(20);
 /// after the same time.
 const HEADER_TIME: Duration = Duration::from_secs(10);
 
-/// Limits on connections.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLimits {
     /// How many may be open at a time.
@@ -55,7 +54,7 @@ impl Default for ConnectionLimits {
 
 /// The open connections, counted by address.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct Permits {
     limits: ConnectionLimits,
     taken: Mutex<Taken>,
 }
@@ -68,18 +67,18 @@ struct Taken {
 
 /// The slot of one connection. It is free again when this is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
-    places: Arc<Places>,
+pub(super) struct Permit {
+    permits: Arc<Permits>,
     address: IpAddr,
 }
 
-impl Places {
-    pub(super) fn new(limits: ConnectionLimits) -> Arc<Places> {
-        Arc::new(Places { limits, taken: Mutex::default() })
+impl Permits {
+    pub(super) fn new(limits: ConnectionLimits) -> Arc<Permits> {
+        Arc::new(Permits { limits, taken: Mutex::default() })
     }
 
     /// A slot for a connection from this address, if one is free.
-    pub(super) fn take(self: &Arc<Self>, from: IpAddr) -> Option<Place> {
+    pub(super) fn take(self: &Arc<Self>, from: IpAddr) -> Option<Permit> {
         let address = network(from);
         let mut taken = self.lock();
         if taken.all >= self.limits.most {
@@ -91,7 +90,7 @@ impl Places {
         }
         taken.by_address.insert(address, own + 1);
         taken.all += 1;
-        Some(Place { places: self.clone(), address })
+        Some(Permit { permits: self.clone(), address })
     }
 
     fn lock(&self) -> MutexGuard<'_, Taken> {
@@ -99,9 +98,9 @@ impl Places {
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
-        let mut taken = self.places.lock();
+        let mut taken = self.permits.lock();
         taken.all -= 1;
         match taken.by_address.get_mut(&self.address) {
             Some(own) if *own > 1 => *own -= 1,
@@ -135,18 +134,18 @@ mod tests {
     }
 
     #[test]
-    fn places_are_counted_in_all_and_by_address() {
+    fn permits_are_counted_in_all_and_by_address() {
         let limits =
             ConnectionLimits { most: 3, from_one_address: 2, ..ConnectionLimits::default() };
-        let places = Places::new(limits);
+        let permits = Permits::new(limits);
         let from = |last: u8| IpAddr::from([192, 0, 2, last]);
-        let first = places.take(from(1)).unwrap();
-        let _second = places.take(from(1)).unwrap();
-        assert!(places.take(from(1)).is_none(), "the address has all that it may");
-        let _third = places.take(from(2)).unwrap();
-        assert!(places.take(from(3)).is_none(), "there are no more in all");
+        let first = permits.take(from(1)).unwrap();
+        let _second = permits.take(from(1)).unwrap();
+        assert!(permits.take(from(1)).is_none(), "the address has all that it may");
+        let _third = permits.take(from(2)).unwrap();
+        assert!(permits.take(from(3)).is_none(), "there are no more in all");
         drop(first);
-        let _fourth = places.take(from(1)).unwrap();
-        assert_eq!(places.lock().by_address.len(), 2);
+        let _fourth = permits.take(from(1)).unwrap();
+        assert_eq!(permits.lock().by_address.len(), 2);
     }
 }

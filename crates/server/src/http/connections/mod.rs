@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::header::{EXPECT, HeaderValue, RETRY_AFTER};
-use axum::http::{Request, Uri};
+use axum::http::header::{EXPECT, HOST, HeaderValue, RETRY_AFTER};
+use axum::http::{Request, Uri, Version};
 use axum::response::{IntoResponse as _, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -31,7 +31,7 @@ use super::Peer;
 use super::problem::Problem;
 pub use limits::ConnectionLimits;
 pub(super) use limits::network;
-use limits::{Place, Places};
+use limits::{Permit, Permits};
 use stream::WriteLimited;
 use unread::RequestBody;
 
@@ -61,7 +61,7 @@ pub(crate) async fn serve(
     refused: Counter,
     stop: CancellationToken,
 ) {
-    let places = Places::new(limits);
+    let permits = Permits::new(limits);
     let graceful = GracefulShutdown::new();
     let mut reserved: VecDeque<AbortHandle> = VecDeque::with_capacity(RESERVED);
     let mut is_full = false;
@@ -78,10 +78,10 @@ pub(crate) async fn serve(
                 continue;
             }
         };
-        let place = places.take(peer.ip());
-        let was_full = std::mem::replace(&mut is_full, place.is_none());
-        let connection = Connection { peer: peer.ip(), router: Router::clone(&router), place };
-        if connection.place.is_some() {
+        let permit = permits.take(peer.ip());
+        let was_full = std::mem::replace(&mut is_full, permit.is_none());
+        let connection = Connection { peer: peer.ip(), router: Router::clone(&router), permit };
+        if connection.permit.is_some() {
             connection.spawn(stream, limits, &graceful);
             continue;
         }
@@ -103,12 +103,11 @@ pub(crate) async fn serve(
     }
 }
 
-/// An accepted connection.
 struct Connection {
     peer: IpAddr,
     router: Router,
     /// Without a slot, it gets one response, and only health checks are answered.
-    place: Option<Place>,
+    permit: Option<Permit>,
 }
 
 impl Connection {
@@ -121,18 +120,16 @@ impl Connection {
     ) -> AbortHandle {
         // Send small responses at once.
         let _ = stream.set_nodelay(true);
-        let Connection { peer, router, place } = self;
-        let has_place = place.is_some();
-        let header_time = match has_place {
-            true => limits.header_time,
-            false => limits.header_time.min(RESERVED_TIME),
-        };
+        let Connection { peer, router, permit } = self;
+        let has_permit = permit.is_some();
+        let header_time =
+            if has_permit { limits.header_time } else { limits.header_time.min(RESERVED_TIME) };
         let service = service_fn(move |request: Request<Incoming>| {
-            answer(request, peer, router.clone(), has_place)
+            answer(request, peer, router.clone(), has_permit)
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .keep_alive(has_place)
+            .keep_alive(has_permit)
             .header_read_timeout(header_time)
             .max_headers(MOST_HEADERS)
             .max_header_size(LARGEST_HEADERS)
@@ -142,7 +139,7 @@ impl Connection {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection ended early");
             }
-            drop(place);
+            drop(permit);
         });
         task.abort_handle()
     }
@@ -152,16 +149,29 @@ async fn answer(
     request: Request<Incoming>,
     peer: IpAddr,
     mut router: Router,
-    has_place: bool,
+    has_permit: bool,
 ) -> Result<Response, Infallible> {
     let expects_continue = request.headers().contains_key(EXPECT);
     let body = |incoming| Body::new(RequestBody::new(incoming, expects_continue));
+    if lacks_host(&request) {
+        return Ok(Problem::bad_request(NO_HOST).into_response());
+    }
     let mut request = without_trailing_slash(request.map(body));
-    if !has_place && !ALWAYS.contains(&request.uri().path()) {
+    if !has_permit && !ALWAYS.contains(&request.uri().path()) {
         return Ok(busy());
     }
     request.extensions_mut().insert(Peer(peer));
     router.call(request).await
+}
+
+const NO_HOST: &str =
+    "The request has no Host header. HTTP/1.1 asks for one: send Host: and the name of this node.";
+
+/// Whether a request of HTTP/1.1 names no host, neither in a header nor in its target.
+fn lacks_host(request: &Request<Incoming>) -> bool {
+    request.version() == Version::HTTP_11
+        && !request.headers().contains_key(HOST)
+        && request.uri().authority().is_none()
 }
 
 fn busy() -> Response {

@@ -185,7 +185,7 @@ fn known(path: &str, name: &str) -> Option<(Map<String, Value>, &'static str)> {
         }
         "schedule_id" => (json!({ "pattern": "^[0-9]+$" }), "Id of a schedule"),
         "traceparent" => (json!({}), "The caller's span, as W3C Trace Context says"),
-        "dry_run" | "overdue" | "publish" => (json!({ "default": false }), ""),
+        "dry_run" | "publish" => (json!({ "default": false }), ""),
         _ => return None,
     };
     schema.as_object().cloned().map(|schema| (schema, description))

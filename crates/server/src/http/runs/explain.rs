@@ -2,7 +2,8 @@
 
 use axum::extract::State;
 use engine::handlers::{Mutation, MutationStatus};
-use engine::run::{RunStatus, TriggeredBy};
+use engine::run::{Run, RunStatus, TriggeredBy};
+use engine::turn::Wakeup;
 use engine::{RunId, ScheduleId};
 use jiff::Timestamp;
 use language::definition::handlers::PREPARE;
@@ -47,6 +48,7 @@ pub(super) async fn explain(
 pub(crate) async fn told(app: &App, whole: &WholeRun) -> Result<Vec<String>, Problem> {
     let run = &whole.view.run;
     let mut told = vec![own_words(whole)];
+    told.extend(set_aside(app, run).await?);
     if run.handler.is_some() {
         told.extend(of_handler(whole));
     }
@@ -70,6 +72,24 @@ pub(crate) async fn told(app: &App, whole: &WholeRun) -> Result<Vec<String>, Pro
         told.extend(of_schedule(app, schedule, nominal).await?);
     }
     Ok(told)
+}
+
+/// That nothing of the run happens because it cannot be read or decided, and what to do.
+async fn set_aside(app: &App, run: &Run) -> Result<Option<String>, Problem> {
+    if run.status.has_ended() {
+        return Ok(None);
+    }
+    let aside = app.store().all_set_aside().await?;
+    let own = aside.into_iter().find(|one| one.what == Wakeup::Run(run.key));
+    Ok(own.map(|one| {
+        let reason = app.secrets().mask(&one.reason).into_owned();
+        format!(
+            "It is set aside since {}, and nothing of it happens: it could not be read or decided \
+             ({reason}). `punctual doctor` says what is wrong with it and what to do; `punctual \
+             doctor --repair` lets it be tried again.",
+            one.since
+        )
+    }))
 }
 
 /// Sentences from the run's schedule; none if the schedule was deleted.

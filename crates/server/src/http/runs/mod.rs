@@ -13,7 +13,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use engine::run::{Resolution, Run, RunStatus, TriggeredBy};
 use engine::turn::{Answer, Command, IfBusy, NewRun, Starter};
-use engine::{RunId, ScheduleId, WorkflowId};
+use engine::{RunId, ScheduleId};
 use jiff::Timestamp;
 use language::definition::Definition;
 use serde::Deserialize;
@@ -25,7 +25,6 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub(crate) use explain::told;
-pub(crate) use object::shown_input;
 pub(super) use object::{RunObject, RunWithSteps};
 pub(crate) use steps::{AttemptObject, PartObject, StepObject};
 
@@ -37,7 +36,7 @@ use super::path::PathId;
 use super::problem::{Problem, Wrong};
 use super::query::{Paging, Parameters, Query, Values};
 use super::undelivered;
-use super::workflows::find_workflow;
+use super::workflows::find_id;
 use crate::http::shapes;
 
 /// A reason is shown in one line.
@@ -54,33 +53,20 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(resolve))
 }
 
-struct RunListParams {
-    workflow: Option<String>,
-    schedule: Option<ScheduleId>,
-    status: Vec<RunStatus>,
-    triggered_by: Option<TriggeredBy>,
+/// The query parameters of the list of runs.
+pub(crate) struct RunListParams {
+    pub(crate) workflow: Option<String>,
+    pub(crate) schedule: Option<ScheduleId>,
+    pub(crate) status: Vec<RunStatus>,
+    pub(crate) triggered_by: Option<TriggeredBy>,
     since: Option<Timestamp>,
-    overdue: bool,
-    parent: Option<String>,
+    pub(crate) overdue: Option<bool>,
+    pub(crate) parent: Option<String>,
     system: bool,
     paging: Paging,
 }
 
 impl Parameters for RunListParams {
-    const KNOWN: &'static [&'static str] = &[
-        "workflow",
-        "workflow_id",
-        "schedule_id",
-        "status",
-        "triggered_by",
-        "since",
-        "overdue",
-        "parent",
-        "system",
-        "limit",
-        "cursor",
-    ];
-
     fn read(values: &mut Values) -> RunListParams {
         let by_name = values.text("workflow");
         RunListParams {
@@ -89,11 +75,37 @@ impl Parameters for RunListParams {
             status: values.several_of("status", &RunStatus::ALL, RunStatus::name),
             triggered_by: values.one_of("triggered_by", &TriggeredBy::ALL, TriggeredBy::name),
             since: values.instant("since"),
-            overdue: values.flag("overdue"),
+            overdue: values.choice_flag("overdue"),
             parent: values.text("parent"),
             system: values.flag("system"),
             paging: values.paging(),
         }
+    }
+}
+
+impl RunListParams {
+    pub(crate) async fn query(&self, app: &App) -> Result<RunQuery, Problem> {
+        let workflow = find_id(app, self.workflow.as_deref()).await?;
+        let parent = match &self.parent {
+            Some(id) => Some(found(app, id).await?.view.run.key),
+            None => None,
+        };
+        let shows_system =
+            workflow.is_some() || parent.is_some() || self.triggered_by.is_some() || self.system;
+        let Paging { limit, after } = self.paging.clone();
+        Ok(RunQuery {
+            hides_system: !shows_system,
+            workflow,
+            schedule: self.schedule,
+            status: self.status.clone(),
+            triggered_by: self.triggered_by,
+            since: self.since,
+            until: None,
+            overdue: self.overdue,
+            parent,
+            limit,
+            after,
+        })
     }
 }
 
@@ -105,40 +117,17 @@ impl Parameters for RunListParams {
         ("status" = Option<String>, Query, description = "One or several, with commas"),
         ("triggered_by" = Option<shapes::TriggeredBy>, Query, description = "Only those that this has started"),
         ("since" = Option<String>, Query, description = "Created from here on"),
-        ("overdue" = Option<bool>, Query, description = "Only those not done in the time promised"),
+        ("overdue" = Option<bool>, Query, description = "Only those not done in the time promised; with `false`, only the others"),
         ("parent" = Option<String>, Query, description = "Started by this run"),
         ("system" = Option<bool>, Query, description = "Also those that Punctual starts itself to tell people something; they are shown as well if workflow, triggered_by or parent asks for them"),
         ("limit" = Option<u64>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<RunObject>), (status = 400, body = Problem),
         (status = 404, body = Problem)))]
 async fn list(State(app): State<App>, Query(params): Query<RunListParams>) -> Answered {
-    let workflow: Option<WorkflowId> = match &params.workflow {
-        Some(name) => Some(find_workflow(&app, name, None).await?.workflow.id),
-        None => None,
-    };
-    let parent = match &params.parent {
-        Some(id) => Some(found(&app, id).await?.view.run.key),
-        None => None,
-    };
-    let asks_for_them =
-        workflow.is_some() || parent.is_some() || params.triggered_by.is_some() || params.system;
-    let query = RunQuery {
-        hides_system: !asks_for_them,
-        workflow,
-        schedule: params.schedule,
-        status: params.status,
-        triggered_by: params.triggered_by,
-        since: params.since,
-        until: None,
-        overdue: params.overdue,
-        parent,
-        limit: params.paging.limit,
-        after: params.paging.after,
-    };
-    let page = app.store().runs(query).await?;
+    let page = app.views().runs(params.query(&app).await?).await?;
     let versions = object::versions(&app, &page.items).await?;
     let items = page.items.into_iter();
-    let items = items.map(|view| RunObject::new(view, &versions, app.secrets())).collect();
+    let items = items.map(|view| RunObject::new(view, &versions)).collect();
     answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
 }
 
@@ -152,7 +141,7 @@ async fn get(State(app): State<App>, PathId(id): PathId, Query(()): Query<()>) -
 
 /// The run with this id, as the API shows it.
 pub(super) async fn shown(app: &App, id: &str) -> Result<RunWithSteps, Problem> {
-    Ok(RunWithSteps::new(whole(app, id).await?, app.secrets()))
+    Ok(RunWithSteps::new(whole(app, id).await?))
 }
 
 /// A run with everything that belongs to it.
@@ -173,7 +162,7 @@ pub(crate) struct WholeRun {
 /// Reads the run with this id and everything that belongs to it.
 pub(crate) async fn whole(app: &App, id: &str) -> Result<WholeRun, Problem> {
     let RunDetail { view, definition, steps, earlier, position } = found(app, id).await?;
-    let mut alerts = app.store().alerts(run_id(id)?).await?;
+    let mut alerts = app.views().alerts(run_id(id)?).await?;
     undelivered::add_to_alerts(app, &mut alerts).await?;
     let mutation = mutation_of(app, &view.run).await?;
     let steps = steps::shown(&view.run, &definition, steps, earlier);
@@ -187,12 +176,12 @@ async fn mutation_of(app: &App, run: &Run) -> Result<Option<MutationView>, Probl
     }
     let after = Some(Cursor::Number(run.key.0.saturating_add(1)));
     let query = MutationQuery { workflow: Some(run.workflow), limit: 1, after };
-    let latest = app.store().mutations(query).await?.items.pop();
+    let latest = app.views().mutations(query).await?.items.pop();
     Ok(latest.filter(|view| view.mutation.run == run.key))
 }
 
 pub(crate) async fn found(app: &App, id: &str) -> Result<RunDetail, Problem> {
-    let detail = app.store().run(run_id(id)?).await?;
+    let detail = app.views().run(run_id(id)?).await?;
     detail.ok_or_else(|| Problem::not_found("run", id))
 }
 
@@ -318,14 +307,14 @@ struct Resolved {
 }
 
 /// The name of whoever decides, followed by their note.
-fn noted(by: String, note: Option<&str>) -> Result<String, Problem> {
+fn noted(app: &App, by: String, note: Option<&str>) -> Result<String, Problem> {
     match note.map(str::trim) {
         None | Some("") => Ok(by),
         Some(note) if note.len() > LONGEST_REASON => {
             let wrong = Wrong::new("note", "limit", "is too long");
             Err(Problem::invalid([wrong.allow(format!("{LONGEST_REASON} bytes"))]))
         }
-        Some(note) => Ok(format!("{by}: {note}")),
+        Some(note) => Ok(format!("{by}: {}", app.secrets().mask(note))),
     }
 }
 
@@ -344,7 +333,7 @@ async fn resolve(
 ) -> Answered {
     let Resolved { resolution, step, by, note } = body.read()?;
     let by = caller.said_by(by.as_deref())?;
-    let by = noted(by, note.as_deref())?;
+    let by = noted(&app, by, note.as_deref())?;
     let run = run_id(&id)?;
     let command = match step {
         Some(step) => Command::ResolveStep { id: run, step, resolution, by },

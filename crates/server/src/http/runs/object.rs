@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use engine::run::RunError;
-use engine::{RunId, WorkflowId, notices};
+use engine::{RunId, WorkflowId};
 use jiff::Timestamp;
 use language::definition::DeadlineEnd;
 use serde::Serialize;
@@ -13,12 +13,10 @@ use store::{AlertView, RunView};
 use utoipa::ToSchema;
 
 use super::{StepObject, WholeRun};
-use crate::dispatch::raw;
 use crate::http::App;
 use crate::http::problem::Problem;
 use crate::http::shapes;
 use crate::http::workflows::{AuthorVersion, MutationObject, author_version, workflow_if_readable};
-use crate::secrets::Secrets;
 
 /// One execution of a workflow.
 #[derive(Debug, Serialize, ToSchema)]
@@ -134,25 +132,13 @@ pub(super) async fn versions(app: &App, views: &[RunView]) -> Result<Versions, P
     Ok(versions)
 }
 
-/// A run's input as people may see it. The input is stored unmasked, because attempts need it, so
-/// secrets in it are masked here.
-pub(crate) fn shown_input(view: &RunView, secrets: &Secrets) -> Box<RawValue> {
-    let input = view.run.input.clone();
-    if view.workflow_name != notices::NAME {
-        return secrets.mask_raw(input);
-    }
-    let value = serde_json::from_str(input.get()).unwrap_or_default();
-    raw(&secrets.mask_json(notices::shown_input(value)))
-}
-
 impl RunObject {
-    pub(super) fn new(view: RunView, versions: &Versions, secrets: &Secrets) -> RunObject {
+    pub(super) fn new(view: RunView, versions: &Versions) -> RunObject {
         let version = versions.get(&(view.run.workflow, view.run.version)).cloned();
-        RunObject::with_version(view, version.unwrap_or_default(), secrets)
+        RunObject::with_version(view, version.unwrap_or_default())
     }
 
-    fn with_version(view: RunView, version: AuthorVersion, secrets: &Secrets) -> RunObject {
-        let input = shown_input(&view, secrets);
+    fn with_version(view: RunView, version: AuthorVersion) -> RunObject {
         let RunView { run, workflow_name, parent } = view;
         let (n, retry) = match run.id {
             RunId::Occurrence { n, retry, .. } => (Some(n), retry),
@@ -177,7 +163,7 @@ impl RunObject {
             created_at: run.created_at,
             started_at: run.started_at,
             ended_at: run.ended_at,
-            input,
+            input: run.input,
             output: run.output,
             error: run.error,
             retry_of: run.retry_of.map(|id| id.to_string()),
@@ -187,17 +173,17 @@ impl RunObject {
 }
 
 impl RunWithSteps {
-    pub(super) fn new(whole: WholeRun, secrets: &Secrets) -> RunWithSteps {
+    pub(super) fn new(whole: WholeRun) -> RunWithSteps {
         let WholeRun { view, definition, steps, alerts, mutation, position } = whole;
         let version = author_version(definition.version);
-        let watch = view.run.position.watches.iter().find(|watch| watch.step.is_none());
+        let watch = view.run.state.watches.iter().find(|watch| watch.step.is_none());
         RunWithSteps {
             position,
             deadline: watch.map(|watch| watch.due),
             children: format!("/api/v1/runs?parent={}", view.run.id),
             alerts: alerts.into_iter().map(AlertObject::from).collect(),
             mutation: mutation.map(MutationObject::from),
-            run: RunObject::with_version(view, version, secrets),
+            run: RunObject::with_version(view, version),
             steps,
         }
     }

@@ -49,8 +49,6 @@ impl<S: Send + Sync> FromRequestParts<S> for StepId {
 pub(super) struct WhichItem(Option<u64>);
 
 impl Parameters for WhichItem {
-    const KNOWN: &'static [&'static str] = &["index"];
-
     fn read(values: &mut Values) -> WhichItem {
         WhichItem(values.parsed("index", "the number of an item, from 0"))
     }
@@ -70,12 +68,12 @@ pub(super) async fn output(
 ) -> Answered {
     let detail = found(&app, &id).await?;
     let unknown = || Problem::not_found("step", &step);
-    let place = detail.definition.graph().index(&step).ok_or_else(unknown)?;
+    let step_index = detail.definition.graph().index(&step).ok_or_else(unknown)?;
     let item = match index {
         None => Item::Whole,
         Some(index) => Item::Nth(u32::try_from(index).map_err(|_| unknown())?),
     };
-    let object = said(&app, &detail, Part { step: place, item }, step).await?;
+    let object = said(&app, &detail, Part { step: step_index, item }, step).await?;
     answer::ok(&object)
 }
 
@@ -97,8 +95,11 @@ async fn said(
         offset: 0,
         truncated: false,
     };
-    if let Some(active) = run.position.part(part.step, part.item)
-        && matches!(active.doing, ActivityStatus::Performed { .. } | ActivityStatus::Claimed { .. })
+    if let Some(active) = run.state.part(part.step, part.item)
+        && matches!(
+            active.status,
+            ActivityStatus::Performed { .. } | ActivityStatus::Claimed { .. }
+        )
     {
         let performed = OutputObject { attempt: active.attempt, is_live: true, ..nothing };
         return Ok(performed.by(app, active).await?.with(live(active.attempt)));
@@ -116,7 +117,7 @@ async fn said(
 impl OutputObject {
     /// Adds who performs the attempt.
     async fn by(self, app: &App, active: &Activity) -> Result<OutputObject, Problem> {
-        if let ActivityStatus::Claimed { worker, .. } = &active.doing {
+        if let ActivityStatus::Claimed { worker, .. } = &active.status {
             return Ok(OutputObject { worker: Some(worker.clone()), ..self });
         }
         let nodes = app.store().nodes().await?;

@@ -96,13 +96,13 @@ pub(super) fn shown(
     let mut earlier = earlier.into_iter().peekable();
     let steps = definition.steps.iter().zip(0_u32..);
     steps
-        .map(|(step, place)| {
+        .map(|(step, step_index)| {
             let mut own = Vec::new();
-            while let Some(record) = records.next_if(|record| record.step <= place) {
+            while let Some(record) = records.next_if(|record| record.step <= step_index) {
                 own.push(record);
             }
-            let mut shown = one(run, step, place, own);
-            while let Some(attempt) = earlier.next_if(|attempt| attempt.step <= place) {
+            let mut shown = one(run, step, step_index, own);
+            while let Some(attempt) = earlier.next_if(|attempt| attempt.step <= step_index) {
                 shown.tried_before(attempt);
             }
             shown
@@ -110,7 +110,7 @@ pub(super) fn shown(
         .collect()
 }
 
-fn one(run: &Run, step: &Step, place: u32, records: Vec<StepView>) -> StepObject {
+fn one(run: &Run, step: &Step, step_index: u32, records: Vec<StepView>) -> StepObject {
     let (mut whole, mut undoing, mut looking, mut items) = (None, None, None, Vec::new());
     for record in records {
         match record.item {
@@ -120,8 +120,8 @@ fn one(run: &Run, step: &Step, place: u32, records: Vec<StepView>) -> StepObject
             _ => items.push(record),
         }
     }
-    let watch = run.position.watches.iter().find(|watch| watch.step == Some(place));
-    let active = |item: Item| run.position.part(place, item);
+    let watch = run.state.watches.iter().find(|watch| watch.step == Some(step_index));
+    let active = |item: Item| run.state.part(step_index, item);
     let beside = |item: Item, record: Option<StepView>, watch: Option<&Watch>| {
         let active = active(item);
         let is_there = active.is_some() || record.is_some();
@@ -136,16 +136,16 @@ fn one(run: &Run, step: &Step, place: u32, records: Vec<StepView>) -> StepObject
     }
     let is_new = |active: &&Activity| {
         let index = active.item.index();
-        active.step == place && active.item.is_nth() && !shown.iter().any(|p| p.index == index)
+        active.step == step_index && active.item.is_nth() && !shown.iter().any(|p| p.index == index)
     };
-    let new: Vec<&Activity> = run.position.active.iter().filter(is_new).collect();
+    let new: Vec<&Activity> = run.state.active.iter().filter(is_new).collect();
     for active in new {
         shown.push(PartObject::new(run, Some(active), None, None).item(active.item));
     }
     shown.sort_unstable_by_key(|part| part.index);
     let mut part = PartObject::new(run, active(Item::Whole), whole, watch);
     if active(Item::Whole).is_none() {
-        part.settle(run.position.states.of(place));
+        part.settle(run.state.states.of(step_index));
     }
     StepObject {
         id: step.id.clone(),
@@ -169,8 +169,8 @@ impl StepObject {
             Item::Nth(index) => {
                 let index = Some(index);
                 // Items are sorted by index.
-                let place = self.items.binary_search_by_key(&index, |part| part.index);
-                place.ok().and_then(|place| self.items.get_mut(place))
+                let found = self.items.binary_search_by_key(&index, |part| part.index);
+                found.ok().and_then(|found| self.items.get_mut(found))
             }
         };
         if let Some(part) = part {
@@ -246,10 +246,10 @@ impl PartObject {
 
     /// Sets the status of a part that is running or waiting.
     fn go_on(&mut self, run: &Run, active: &Activity) {
-        self.status = active.doing.status().name();
+        self.status = active.status.status().name();
         self.attempts = active.attempt;
         self.reason = Some(why(run, active)).filter(|why| !why.is_empty());
-        if let Some(since) = active.doing.since() {
+        if let Some(since) = active.status.since() {
             self.started_at = Some(since);
             (self.ended_at, self.output, self.error) = (None, None, None);
         }
@@ -257,12 +257,12 @@ impl PartObject {
 }
 
 fn why(run: &Run, active: &Activity) -> String {
-    if let Some(ending) = run.position.ending.as_ref().filter(|ending| ending.until.is_some()) {
+    if let Some(ending) = run.state.ending.as_ref().filter(|ending| ending.until.is_some()) {
         let why = ending.error.as_ref().map_or("the run ends", |error| error.message.as_str());
         return format!("told to end: {why}");
     }
-    match &active.doing {
-        ActivityStatus::Ready if run.lacks_place => "it waits for a free place".to_owned(),
+    match &active.status {
+        ActivityStatus::Ready if run.waits_for_slot => "it waits for a free place".to_owned(),
         ActivityStatus::Ready => "it waits for other steps of the run to end".to_owned(),
         ActivityStatus::Performed { owner, .. } => format!("node {owner} performs it"),
         ActivityStatus::Queued { queue } => format!("it waits for a worker of queue {queue}"),
@@ -281,7 +281,7 @@ fn why(run: &Run, active: &Activity) -> String {
         }
         ActivityStatus::Awaiting { until: None, .. } => "it waits for an event".to_owned(),
         ActivityStatus::Awaiting { .. } => {
-            let until = active.doing.wake_at().map(|at| at.to_string()).unwrap_or_default();
+            let until = active.status.wake_at().map(|at| at.to_string()).unwrap_or_default();
             format!("it waits for an event, until {until}")
         }
         ActivityStatus::Child { .. } => "it waits for the run it has started".to_owned(),

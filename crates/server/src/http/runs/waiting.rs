@@ -19,14 +19,14 @@ pub(super) async fn told(app: &App, whole: &WholeRun) -> Result<Vec<String>, Pro
     if run.status == RunStatus::Pending {
         told.push(pending(app, whole).await?);
     }
-    let active = &run.position.active;
+    let active = &run.state.active;
     for part in active.iter().take(TOLD) {
         told.extend(waits_for(app, whole, part).await?);
     }
     if active.len() > TOLD {
         told.push(format!("{} more of its steps wait or run.", active.len() - TOLD));
     }
-    told.extend(run.position.watches.iter().map(|watch| deadline(whole, watch)));
+    told.extend(run.state.watches.iter().map(|watch| deadline(whole, watch)));
     told.extend(whole.alerts.iter().map(alert));
     Ok(told)
 }
@@ -60,7 +60,7 @@ async fn waits_for(
     active: &Activity,
 ) -> Result<Option<String>, Problem> {
     let step = part_name(whole, active);
-    Ok(Some(match &active.doing {
+    Ok(Some(match &active.status {
         ActivityStatus::Ready => format!("{step} waits for a free place on a node."),
         ActivityStatus::Performed { since, owner, .. } => {
             format!("{step} runs on node {owner} since {since}.")
@@ -74,9 +74,10 @@ async fn waits_for(
         }
         ActivityStatus::Timer { until, .. } => format!("{step} waits until {until}."),
         ActivityStatus::Asked { since, assignees } => {
-            let who = match assignees.is_empty() {
-                true => "anyone who may approve".to_owned(),
-                false => assignees.join(" or "),
+            let who = if assignees.is_empty() {
+                "anyone who may approve".to_owned()
+            } else {
+                assignees.join(" or ")
             };
             format!("{step} waits for a decision by {who} since {since}.")
         }
@@ -111,7 +112,7 @@ async fn child_of(app: &App, parent: &Run, child: engine::RunKey) -> Result<Stri
         after: Some(store::Cursor::Number(child.0.saturating_add(1))),
         ..store::RunQuery::default()
     };
-    let found = app.store().runs(query).await?.items.pop();
+    let found = app.views().runs(query).await?.items.pop();
     let found = found.filter(|view| view.run.key == child);
     Ok(found.map_or_else(
         || "a run that it has started".to_owned(),
@@ -137,9 +138,10 @@ fn part_name(whole: &WholeRun, active: &Activity) -> String {
 
 fn deadline(whole: &WholeRun, watch: &Watch) -> String {
     let what = watch.step.map_or_else(|| "The run".to_owned(), |step| step_name(whole, step));
-    match watch.overdue {
-        true => format!("{what} was to be done by {}, and is overdue.", watch.due),
-        false => format!("{what} is to be done by {}.", watch.due),
+    if watch.overdue {
+        format!("{what} was to be done by {}, and is overdue.", watch.due)
+    } else {
+        format!("{what} is to be done by {}.", watch.due)
     }
 }
 

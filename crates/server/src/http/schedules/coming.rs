@@ -60,8 +60,6 @@ pub(super) struct Counted {
 }
 
 impl Parameters for Counted {
-    const KNOWN: &'static [&'static str] = &["count"];
-
     fn read(values: &mut Values) -> Counted {
         let count = values.number("count", 1..=LARGEST_COUNT as u64);
         Counted { count: count.map_or(DEFAULT_COUNT, |count| count as usize) }

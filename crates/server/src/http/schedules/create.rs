@@ -134,9 +134,10 @@ fn read_batch(text: &str) -> Result<Vec<Read>, Problem> {
         schedules: Vec<&'a RawValue>,
     }
     let wrapped = text.trim_start().starts_with('{');
-    let listed = match wrapped {
-        true => serde_json::from_str(text).map(|Wrapped { schedules }| schedules),
-        false => serde_json::from_str::<Vec<&RawValue>>(text),
+    let listed = if wrapped {
+        serde_json::from_str(text).map(|Wrapped { schedules }| schedules)
+    } else {
+        serde_json::from_str::<Vec<&RawValue>>(text)
     };
     let listed = listed.map_err(|error| match error.classify() {
         serde_json::error::Category::Data => {
@@ -229,6 +230,6 @@ impl Workflows {
         // The trigger is stored, shown, and passed to runs, but the schedule is not bound to it:
         // the schedule that a trigger declares is replaced with each version, this one is not.
         declared.trigger_node_id = trigger;
-        Ok(Ok((NewSchedule { workflow: known.id, trigger: None, declared }, remark)))
+        Ok(Ok((NewSchedule { workflow: known.id, declared_by: None, declared }, remark)))
     }
 }

@@ -34,8 +34,6 @@ pub(super) struct Way {
 }
 
 impl Parameters for Way {
-    const KNOWN: &'static [&'static str] = &["dry_run"];
-
     fn read(values: &mut Values) -> Way {
         Way { dry_run: values.flag("dry_run") }
     }
@@ -144,7 +142,7 @@ pub(crate) fn would_change(
 /// The declaration after an edit. A schedule's workflow and trigger cannot change.
 fn after_patch(found: &ScheduleView, text: &str) -> Result<Box<Declared>, Problem> {
     let schedule = &found.schedule;
-    if let Some(trigger) = &schedule.trigger {
+    if let Some(trigger) = &schedule.declared_by {
         let id = schedule.id;
         return Err(Problem::conflict(format!(
             "Schedule {id} is declared by trigger {trigger} of its workflow. Change it there."

@@ -28,15 +28,13 @@ pub(super) struct FeedParams {
 }
 
 impl Parameters for FeedParams {
-    const KNOWN: &'static [&'static str] = &["workflow_id", "schedule_id"];
-
     fn read(values: &mut Values) -> FeedParams {
-        let schedule: Option<String> = values.text("schedule_id");
-        let id = schedule.as_deref().map(str::parse);
+        let workflow = values.text("workflow_id");
+        let id = values.text("schedule_id").as_deref().map(str::parse);
         if let Some(Err(())) = id {
             values.refuse("schedule_id", "value", "is not the id of a schedule", None);
         }
-        FeedParams { workflow: values.text("workflow_id"), schedule: id.and_then(Result::ok) }
+        FeedParams { workflow, schedule: id.and_then(Result::ok) }
     }
 }
 

@@ -3,29 +3,26 @@
 use axum::extract::State;
 use engine::ScheduleId;
 use engine::schedule::Status;
-use store::{ScheduleQuery, ScheduleView, Total};
+use store::{Page, ScheduleQuery, ScheduleView, Total};
 
 use super::object::ScheduleObject;
 use crate::http::App;
 use crate::http::answer::{self, Answered, Listed};
 use crate::http::path::SchedulePath;
 use crate::http::problem::Problem;
-use crate::http::query::{Paging, Parameters, Query, Values};
+use crate::http::query::{LARGEST_LIMIT, Paging, Parameters, Query, Values};
 use crate::http::shapes;
 
-/// The query parameters of the list.
-pub(super) struct ScheduleListParams {
-    status: Option<Status>,
-    workflow: Option<String>,
-    search: Option<String>,
-    paging: Paging,
+/// The query parameters of the list of schedules.
+pub(crate) struct ScheduleListParams {
+    pub(crate) status: Option<Status>,
+    pub(crate) workflow: Option<String>,
+    pub(crate) search: Option<String>,
+    pub(crate) paging: Paging,
     offset: u64,
 }
 
 impl Parameters for ScheduleListParams {
-    const KNOWN: &'static [&'static str] =
-        &["status", "workflow_id", "q", "limit", "cursor", "offset"];
-
     fn read(values: &mut Values) -> ScheduleListParams {
         ScheduleListParams {
             status: values.one_of("status", &Status::ALL, Status::name),
@@ -34,6 +31,28 @@ impl Parameters for ScheduleListParams {
             paging: values.paging(),
             offset: values.number("offset", 0..=i64::MAX as u64).unwrap_or(0),
         }
+    }
+}
+
+impl ScheduleListParams {
+    /// Finds the schedules, at most `most`. A workflow that does not exist has none.
+    pub(crate) async fn find(&self, app: &App, most: usize) -> Result<Page<ScheduleView>, Problem> {
+        let mut workflow = None;
+        if let Some(named) = &self.workflow {
+            let Some(view) = app.store().workflow(named, None).await? else {
+                return Ok(Page { items: Vec::new(), total: Total::Exact(0), next: None });
+            };
+            workflow = Some(view.workflow.id);
+        }
+        let query = ScheduleQuery {
+            status: self.status,
+            workflow,
+            search: self.search.clone(),
+            limit: self.paging.limit.min(most),
+            after: self.paging.after.clone(),
+            offset: self.offset,
+        };
+        Ok(app.store().schedules(query).await?)
     }
 }
 
@@ -52,25 +71,7 @@ pub(super) async fn list(
     State(app): State<App>,
     Query(params): Query<ScheduleListParams>,
 ) -> Answered {
-    let workflow = match &params.workflow {
-        None => None,
-        Some(named) => match app.store().workflow(named, None).await? {
-            Some(view) => Some(view.workflow.id),
-            None => {
-                let nothing = Listed::<ScheduleObject>::new(Vec::new(), Total::Exact(0), None);
-                return answer::ok(&nothing);
-            }
-        },
-    };
-    let query = ScheduleQuery {
-        status: params.status,
-        workflow,
-        search: params.search,
-        limit: params.paging.limit,
-        after: params.paging.after,
-        offset: params.offset,
-    };
-    let page = app.store().schedules(query).await?;
+    let page = params.find(&app, LARGEST_LIMIT).await?;
     let (rules, now) = (app.rules(), app.now());
     let items = page.items.into_iter().map(|view| ScheduleObject::new(view, &rules, now)).collect();
     answer::ok(&Listed::new(items, page.total, page.next.as_ref()))

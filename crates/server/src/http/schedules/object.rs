@@ -142,7 +142,6 @@ impl ScheduleObject {
         ScheduleObject { warnings: Some(warnings), ..object }
     }
 
-    /// Adds a warning.
     pub(super) fn with_remark(mut self, remark: Option<Remark>) -> ScheduleObject {
         self.warnings.get_or_insert_default().extend(remark);
         self
@@ -180,7 +179,7 @@ impl ScheduleObject {
             workflow_id: schedule.workflow.to_string(),
             workflow: workflow_name,
             workflow_paused: workflow_is_paused,
-            trigger: schedule.trigger,
+            trigger: schedule.declared_by.map(|by| by.to_string()),
             declared: schedule.declared.to_written(),
             payload: schedule.declared.payload,
             zone: zone.name().to_owned(),

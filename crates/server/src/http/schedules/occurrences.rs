@@ -4,6 +4,7 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::response::Response;
 use calendar::Zone;
+use engine::ScheduleId;
 use engine::explain::{self, ScheduleFacts};
 use engine::ledger::Outcome;
 use engine::schedule::OverrideAction;
@@ -75,16 +76,15 @@ impl OccurrenceObject {
     }
 }
 
-pub(super) struct OccurrenceListParams {
-    outcome: Option<Outcome>,
+/// The query parameters of the list of a schedule's occurrences.
+pub(crate) struct OccurrenceListParams {
+    pub(crate) outcome: Option<Outcome>,
     from: Option<Timestamp>,
     to: Option<Timestamp>,
     paging: Paging,
 }
 
 impl Parameters for OccurrenceListParams {
-    const KNOWN: &'static [&'static str] = &["outcome", "from", "to", "limit", "cursor"];
-
     fn read(values: &mut Values) -> OccurrenceListParams {
         OccurrenceListParams {
             outcome: values.one_of("outcome", &Outcome::ALL, Outcome::name),
@@ -92,6 +92,14 @@ impl Parameters for OccurrenceListParams {
             to: values.instant("to"),
             paging: values.paging(),
         }
+    }
+}
+
+impl OccurrenceListParams {
+    pub(crate) fn query(&self, schedule: ScheduleId) -> LedgerQuery {
+        let Paging { limit, after } = self.paging.clone();
+        let OccurrenceListParams { outcome, from, to, .. } = *self;
+        LedgerQuery { schedule, outcome, from, to, limit, after }
     }
 }
 
@@ -111,10 +119,7 @@ pub(super) async fn list(
     Query(params): Query<OccurrenceListParams>,
 ) -> Answered {
     let schedule = view(&app, id).await?.schedule;
-    let OccurrenceListParams { outcome, from, to, paging } = params;
-    let Paging { limit, after } = paging;
-    let query = LedgerQuery { schedule: id, outcome, from, to, limit, after };
-    let page = app.store().ledger(query).await?;
+    let page = app.store().ledger(params.query(id)).await?;
     let zone = object::zone(&schedule, &app.rules());
     let items = page.items.into_iter().map(|row| OccurrenceObject::new(row, &zone)).collect();
     answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
@@ -125,8 +130,6 @@ pub(super) struct Moment {
 }
 
 impl Parameters for Moment {
-    const KNOWN: &'static [&'static str] = &["at"];
-
     fn read(values: &mut Values) -> Moment {
         Moment { at: values.instant("at") }
     }

@@ -3,6 +3,7 @@
 use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
+use engine::TopicId;
 use engine::topics::EventState;
 use engine::turn::{Command, Refused};
 use serde::Deserialize;
@@ -22,35 +23,45 @@ use crate::http::query::{Paging, Parameters, Query, Values};
 use crate::http::shapes;
 
 /// The order of a list of events.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Order {
-    #[default]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
     Latest,
     Oldest,
 }
 
-pub(super) struct EventListParams {
+/// The query parameters of the list of events.
+pub(crate) struct EventListParams {
     whose: Whose,
-    state: Option<EventState>,
-    order: Order,
+    pub(crate) state: Option<EventState>,
+    pub(crate) order: Option<Order>,
     paging: Paging,
 }
 
 impl Parameters for EventListParams {
-    const KNOWN: &'static [&'static str] = &["workflow", "state", "order", "limit", "cursor"];
-
     fn read(values: &mut Values) -> EventListParams {
         let orders = [Order::Latest, Order::Oldest];
-        let order = values.one_of("order", &orders, |order| match order {
-            Order::Latest => "latest",
-            Order::Oldest => "oldest",
-        });
         EventListParams {
             whose: Whose::read(values),
             state: values.one_of("state", &EventState::ALL, EventState::name),
-            order: order.unwrap_or_default(),
+            order: values.one_of("order", &orders, |order| match order {
+                Order::Latest => "latest",
+                Order::Oldest => "oldest",
+            }),
             paging: values.paging(),
         }
+    }
+}
+
+impl EventListParams {
+    /// Finds the topic with this name or id, among those of the workflow that is given.
+    pub(crate) async fn topic(&self, app: &App, topic: &str) -> Result<TopicView, Problem> {
+        find(app, topic, self.whose.workflow.as_deref()).await
+    }
+
+    pub(crate) fn query(&self, topic: TopicId) -> EventQuery {
+        let Paging { limit, after } = self.paging.clone();
+        let oldest_first = self.order == Some(Order::Oldest);
+        EventQuery { topic, state: self.state, oldest_first, limit, after }
     }
 }
 
@@ -69,10 +80,8 @@ pub(super) async fn list(
     TopicPath(topic): TopicPath,
     Query(params): Query<EventListParams>,
 ) -> Answered {
-    let EventListParams { whose, state, order, paging: Paging { limit, after } } = params;
-    let topic = find(&app, &topic, whose.workflow.as_deref()).await?.topic.id;
-    let oldest_first = order == Order::Oldest;
-    let page = app.store().events(EventQuery { topic, state, oldest_first, limit, after }).await?;
+    let topic = params.topic(&app, &topic).await?.topic.id;
+    let page = app.views().events(params.query(topic)).await?;
     let items: Vec<EventObject> = page.items.into_iter().map(Into::into).collect();
     answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
 }
@@ -98,7 +107,7 @@ impl<S: Send + Sync> FromRequestParts<S> for EventPath {
 }
 
 async fn event(app: &App, topic: &TopicView, message_id: &str) -> Result<EventObject, Problem> {
-    let found = app.store().events_by_id(topic.topic.id, vec![message_id.to_owned()]).await?;
+    let found = app.views().events_by_id(topic.topic.id, vec![message_id.to_owned()]).await?;
     let found = found.into_iter().next().map(EventObject::from);
     found.ok_or_else(|| Problem::not_found("event", message_id))
 }

@@ -81,9 +81,10 @@ pub(in crate::http) async fn declared(
     workflow: WorkflowId,
     declared: &TopicDeclaration,
 ) -> Result<Option<TopicView>, Problem> {
-    match declared.shared {
-        true => shared(app, &declared.name).await,
-        false => owned(app, &declared.name, workflow).await,
+    if declared.shared {
+        shared(app, &declared.name).await
+    } else {
+        owned(app, &declared.name, workflow).await
     }
 }
 

@@ -1,6 +1,6 @@
 //! Routes of topics and their events.
 
-mod events;
+pub(crate) mod events;
 mod find;
 mod object;
 mod publish;
@@ -19,7 +19,7 @@ pub(super) use self::object::TopicObject;
 pub(super) use self::publish::{EventInput, check_event, published};
 use super::App;
 use super::answer::{self, Answered, Listed};
-use super::problem::Problem;
+use super::problem::{Problem, Wrong};
 use super::query::{Paging, Parameters, Query, Values};
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -31,21 +31,28 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(events::skip))
 }
 
-struct TopicListParams {
-    name: Option<String>,
-    workflow: Option<String>,
+/// The query parameters of the list of topics.
+pub(crate) struct TopicListParams {
+    pub(crate) name: Option<String>,
+    pub(crate) workflow: Option<String>,
     paging: Paging,
 }
 
 impl Parameters for TopicListParams {
-    const KNOWN: &'static [&'static str] = &["name", "workflow", "limit", "cursor"];
-
     fn read(values: &mut Values) -> TopicListParams {
-        let name = values.text("name");
-        if let Some(Err(why)) = name.as_deref().map(limits::check_topic_name) {
-            values.refuse("name", "topic", "is not the name of a topic", Some(&why));
+        TopicListParams {
+            name: values.text("name"),
+            workflow: values.text("workflow"),
+            paging: values.paging(),
         }
-        TopicListParams { name, workflow: values.text("workflow"), paging: values.paging() }
+    }
+}
+
+impl TopicListParams {
+    pub(crate) fn query(&self) -> TopicQuery {
+        let Paging { limit, after } = self.paging.clone();
+        let (name, workflow) = (self.name.clone(), self.workflow.clone());
+        TopicQuery { id: None, name, workflow, limit, after }
     }
 }
 
@@ -56,8 +63,11 @@ impl Parameters for TopicListParams {
         ("limit" = Option<u64>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<TopicObject>), (status = 400, body = Problem)))]
 async fn list(State(app): State<App>, Query(params): Query<TopicListParams>) -> Answered {
-    let TopicListParams { name, workflow, paging: Paging { limit, after } } = params;
-    let page = app.store().topics(TopicQuery { id: None, name, workflow, limit, after }).await?;
+    if let Some(Err(why)) = params.name.as_deref().map(limits::check_topic_name) {
+        let wrong = Wrong::new("name", "topic", "is not the name of a topic");
+        return Err(Problem::bad_query(vec![wrong.allow(why)]));
+    }
+    let page = app.store().topics(params.query()).await?;
     let items = page.items.into_iter().map(TopicObject::from).collect();
     answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
 }
@@ -68,8 +78,6 @@ struct Whose {
 }
 
 impl Parameters for Whose {
-    const KNOWN: &'static [&'static str] = &["workflow"];
-
     fn read(values: &mut Values) -> Whose {
         Whose { workflow: values.text("workflow") }
     }

@@ -88,9 +88,9 @@ pub(super) struct EventObject {
 
 impl From<EventView> for EventObject {
     fn from(EventView { event, run }: EventView) -> EventObject {
-        let Event { message, fate, created_at } = event;
+        let Event { message, status, created_at } = event;
         let Message { message_id, title, payload, causes } = message;
-        let EventStatus { state, attempt, reason, updated_at, .. } = fate;
+        let EventStatus { state, attempt, reason, updated_at, .. } = status;
         EventObject {
             message_id,
             title,

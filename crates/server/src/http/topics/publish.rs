@@ -61,7 +61,8 @@ struct Published {
         ("workflow" = Option<String>, Query, description = "Whose, if several have one of that name"),
         ("Idempotency-Key" = Option<String>, Header, description = "Asking twice does once")),
     responses((status = 201, body = Published), (status = 404, body = Problem),
-        (status = 409, body = Problem, description = "Several workflows have one of that name"),
+        (status = 409, body = Problem,
+            description = "Several have that name, or too many steps wait for so many events"),
         (status = 413, body = Problem, description = "The body, or a payload"),
         (status = 422, body = Problem)))]
 pub(super) async fn publish(
@@ -120,17 +121,17 @@ fn read_list(text: &str) -> Result<Vec<Message>, Problem> {
     }
     let (mut events, mut wrong, mut too_large) = (Vec::with_capacity(listed.len()), vec![], None);
     for (index, item) in listed.into_iter().enumerate() {
-        let place = format!("[{index}]");
+        let path = format!("[{index}]");
         let read = read_one(item.get()).and_then(|event| check_event(&event).map(|()| event));
         match read {
             Ok(event) => events.push(event),
             Err(problem) => {
-                let mistakes = problem.into_errors().into_iter().map(|wrong| under(&place, wrong));
+                if problem.status() == StatusCode::PAYLOAD_TOO_LARGE {
+                    too_large.get_or_insert(wrong.len());
+                }
+                let mistakes = problem.into_errors().into_iter().map(|wrong| under(&path, wrong));
                 wrong.extend(mistakes);
             }
-        }
-        if wrong.last().is_some_and(|wrong: &Wrong| wrong.code == TOO_LARGE) {
-            too_large.get_or_insert(wrong.len() - 1);
         }
     }
     match (too_large, wrong.is_empty()) {
@@ -141,8 +142,6 @@ fn read_list(text: &str) -> Result<Vec<Message>, Problem> {
         (None, _) => Err(many(wrong)),
     }
 }
-
-const TOO_LARGE: &str = "too-large";
 
 fn many(mut wrong: Vec<Wrong>) -> Problem {
     let all = wrong.len();
@@ -155,9 +154,9 @@ fn many(mut wrong: Vec<Wrong>) -> Problem {
 }
 
 /// Prefixes the path of an error.
-fn under(place: &str, mut wrong: Wrong) -> Wrong {
+fn under(path: &str, mut wrong: Wrong) -> Wrong {
     let dot = if wrong.path.is_empty() { "" } else { "." };
-    wrong.path = format!("{place}{dot}{}", wrong.path);
+    wrong.path = format!("{path}{dot}{}", wrong.path);
     wrong
 }
 
@@ -180,7 +179,7 @@ pub(in crate::http) fn check_event(event: &Message) -> Result<(), Problem> {
     let Message { message_id, title, payload, causes } = event;
     let bytes = payload.get().len();
     if bytes > limits::PAYLOAD_BYTES {
-        let wrong = Wrong::new("payload", TOO_LARGE, format!("has {bytes} bytes"));
+        let wrong = Wrong::new("payload", "too-large", format!("has {bytes} bytes"));
         let allowed = format!("at most {} KiB", limits::PAYLOAD_BYTES / 1024);
         return Err(Problem::too_large_value(wrong.allow(allowed)));
     }

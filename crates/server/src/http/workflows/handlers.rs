@@ -9,8 +9,7 @@ use engine::schedule::Schedule;
 use engine::turn::Workflow;
 use jiff::Timestamp;
 use language::Rules;
-use language::definition::HandlerKind;
-use language::definition::{Consumer, Definition, Producer};
+use language::definition::{Consumer, DeclaredBy, Definition, HandlerKind, Producer};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use store::{HandlerView, ScheduleView, TopicView};
@@ -87,8 +86,8 @@ pub(super) struct Handlers<'a> {
     pub(super) views: &'a [HandlerView],
     /// The workflow's own topics, and the shared ones it names.
     pub(super) topics: &'a [TopicView],
-    /// The schedules that the workflow declares, by trigger.
-    pub(super) schedules: &'a HashMap<String, ScheduleView>,
+    /// The schedules that the workflow declares, by what declares them.
+    pub(super) schedules: &'a HashMap<DeclaredBy, ScheduleView>,
 }
 
 impl Handlers<'_> {
@@ -108,7 +107,7 @@ impl Handlers<'_> {
     fn producer(&self, producer: &Producer, rules: &Rules, now: Timestamp) -> ProducerObject {
         let view = self.view(&producer.name, HandlerKind::Producer);
         let handler = view.map(|view| &view.handler);
-        let found = self.schedules.get(&producer.trigger());
+        let found = self.schedules.get(&producer.declares());
         let schedule = found.map(|found| &found.schedule);
         let plan = schedule.and_then(|schedule| object::plan(schedule, rules));
         let next = plan.as_ref().zip(found).and_then(|(plan, found)| {

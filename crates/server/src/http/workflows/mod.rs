@@ -10,7 +10,7 @@ mod save;
 use axum::extract::State;
 use axum::http::StatusCode;
 use engine::WorkflowId;
-use engine::turn::{Answer, Command, IfBusy, NewRun, Starter, WorkflowStatus};
+use engine::turn::{Answer, Command, IfBusy, NewRun, Starter};
 use language::schedule::LARGEST_PAYLOAD;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -64,6 +64,15 @@ pub(crate) async fn find_workflow(
     })
 }
 
+/// The id of the workflow with this id or name, if one is given.
+pub(crate) async fn find_id(
+    app: &App,
+    id_or_name: Option<&str>,
+) -> Result<Option<WorkflowId>, Problem> {
+    let Some(id_or_name) = id_or_name else { return Ok(None) };
+    Ok(Some(find_workflow(app, id_or_name, None).await?.workflow.id))
+}
+
 /// The workflow with this id or name. `None` if there is none, or if the stored revision cannot be
 /// read: for callers that can do without it, or replace it.
 pub(crate) async fn workflow_if_readable(
@@ -91,18 +100,24 @@ pub(crate) async fn shown(app: &App, view: WorkflowView) -> Result<WorkflowObjec
 }
 
 /// The query parameters of the list of workflows.
-struct WorkflowListParams {
-    search: Option<String>,
+pub(crate) struct WorkflowListParams {
+    pub(crate) search: Option<String>,
     system: bool,
     paging: Paging,
 }
 
 impl Parameters for WorkflowListParams {
-    const KNOWN: &'static [&'static str] = &["search", "system", "limit", "cursor"];
-
     fn read(values: &mut Values) -> WorkflowListParams {
-        let system = values.flag("system");
-        WorkflowListParams { search: values.text("search"), system, paging: values.paging() }
+        let search = values.text("search");
+        WorkflowListParams { search, system: values.flag("system"), paging: values.paging() }
+    }
+}
+
+impl WorkflowListParams {
+    pub(crate) fn query(&self) -> WorkflowQuery {
+        let Paging { limit, after } = self.paging.clone();
+        let search = self.search.clone();
+        WorkflowQuery { search, hides_system: !self.system, limit, after }
     }
 }
 
@@ -110,8 +125,6 @@ impl Parameters for WorkflowListParams {
 struct Listing(Paging);
 
 impl Parameters for Listing {
-    const KNOWN: &'static [&'static str] = &["limit", "cursor"];
-
     fn read(values: &mut Values) -> Listing {
         Listing(values.paging())
     }
@@ -124,23 +137,20 @@ impl Parameters for Listing {
         ("limit" = Option<u64>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<WorkflowSummary>), (status = 400, body = Problem)))]
 async fn list(State(app): State<App>, Query(params): Query<WorkflowListParams>) -> Answered {
-    let WorkflowListParams { search, system, paging: Paging { limit, after } } = params;
-    let query = WorkflowQuery { search, hides_system: !system, limit, after };
-    let page = app.store().workflows(query).await?;
+    let page = app.store().workflows(params.query()).await?;
     let items = page.items.iter().map(WorkflowSummary::new).collect();
     answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
 }
 
-struct Which {
-    revision: Option<u32>,
+/// The revision of a workflow that is meant.
+pub(crate) struct RevisionParams {
+    pub(crate) revision: Option<u32>,
 }
 
-impl Parameters for Which {
-    const KNOWN: &'static [&'static str] = &["revision"];
-
-    fn read(values: &mut Values) -> Which {
+impl Parameters for RevisionParams {
+    fn read(values: &mut Values) -> RevisionParams {
         let revision = values.number("revision", 1..=u64::from(u32::MAX));
-        Which { revision: revision.and_then(|number| u32::try_from(number).ok()) }
+        RevisionParams { revision: revision.and_then(|number| u32::try_from(number).ok()) }
     }
 }
 
@@ -149,8 +159,12 @@ impl Parameters for Which {
     params(("id" = String, Path, description = "Id or name"),
         ("revision" = Option<u32>, Query, description = "Another revision")),
     responses((status = 200, body = WorkflowObject), (status = 404, body = Problem)))]
-async fn get(State(app): State<App>, PathId(id): PathId, Query(which): Query<Which>) -> Answered {
-    let view = find_workflow(&app, &id, which.revision).await?;
+async fn get(
+    State(app): State<App>,
+    PathId(id): PathId,
+    Query(RevisionParams { revision }): Query<RevisionParams>,
+) -> Answered {
+    let view = find_workflow(&app, &id, revision).await?;
     answer::ok(&shown(&app, view).await?)
 }
 
@@ -210,8 +224,6 @@ struct Publishing {
 }
 
 impl Parameters for Publishing {
-    const KNOWN: &'static [&'static str] = &["dry_run"];
-
     fn read(values: &mut Values) -> Publishing {
         Publishing { dry_run: values.flag("dry_run") }
     }
@@ -265,11 +277,8 @@ async fn archive(
     body: JsonBody,
 ) -> Answered {
     let Nothing {} = body.read_or_default()?;
-    let known = find_workflow(&app, &id, None).await?.workflow;
-    if known.status == WorkflowStatus::Archived && body.idempotency.is_none() {
-        return Err(wrong_status("archive", "archived"));
-    }
-    commanded(&app, &caller, known.id, Command::ArchiveWorkflow(known.id), body.idempotency).await
+    let id = find_workflow(&app, &id, None).await?.workflow.id;
+    commanded(&app, &caller, id, Command::ArchiveWorkflow(id), body.idempotency).await
 }
 
 #[derive(Default, Deserialize, ToSchema)]
@@ -318,27 +327,18 @@ async fn set_paused(
     paused: bool,
     body: JsonBody,
 ) -> Answered {
-    let Pausing { reason } = match paused {
-        true => body.read_or_default()?,
-        false => body.read_or_default().map(|Nothing {}| Pausing::default())?,
+    let Pausing { reason } = if paused {
+        body.read_or_default()?
+    } else {
+        body.read_or_default().map(|Nothing {}| Pausing::default())?
     };
     if reason.as_ref().is_some_and(|reason| reason.len() > LONGEST_REASON) {
         let wrong = Wrong::new("reason", "limit", "is too long");
         return Err(Problem::invalid([wrong.allow(format!("{LONGEST_REASON} bytes"))]));
     }
-    let known = find_workflow(app, id, None).await?.workflow;
-    // With an idempotency key, the store knows whether this is the same request again.
-    if known.paused == paused && body.idempotency.is_none() {
-        let (verb, status) = if paused { ("pause", "paused") } else { ("resume", "not paused") };
-        return Err(wrong_status(verb, status));
-    }
-    let command = Command::PauseWorkflow { id: known.id, paused, reason };
-    commanded(app, caller, known.id, command, body.idempotency).await
-}
-
-fn wrong_status(verb: &str, status: &str) -> Problem {
-    let detail = format!("Cannot {verb} workflow that is {status}.");
-    Problem::new(StatusCode::BAD_REQUEST, "wrong-status", "Not in this status", detail)
+    let id = find_workflow(app, id, None).await?.workflow.id;
+    let command = Command::PauseWorkflow { id, paused, reason };
+    commanded(app, caller, id, command, body.idempotency).await
 }
 
 #[derive(Default, Deserialize, ToSchema)]

@@ -63,7 +63,7 @@ pub(super) async fn mutations(
 ) -> Answered {
     let workflow = Some(find_workflow(&app, &id, None).await?.workflow.id);
     let query = MutationQuery { workflow, limit: paging.limit, after: paging.after };
-    let page = app.store().mutations(query).await?;
+    let page = app.views().mutations(query).await?;
     let items: Vec<MutationObject> = page.items.into_iter().map(Into::into).collect();
     answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
 }

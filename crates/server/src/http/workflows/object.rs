@@ -6,7 +6,7 @@ use calendar::Zone;
 use engine::schedule::Schedule;
 use jiff::Timestamp;
 use language::Rules;
-use language::definition::{Trigger, TriggerKind, Version};
+use language::definition::{DeclaredBy, Trigger, TriggerKind, Version};
 use serde::Serialize;
 use serde_json::Value;
 use store::{HandlerView, ScheduleView, TopicView, WorkflowView};
@@ -172,15 +172,15 @@ impl WorkflowObject {
         now: Timestamp,
     ) -> WorkflowObject {
         let Around { schedules, handlers, topics } = around;
-        let schedules: HashMap<String, ScheduleView> = schedules
+        let schedules: HashMap<DeclaredBy, ScheduleView> = schedules
             .into_iter()
-            .filter_map(|found| Some((found.schedule.trigger.clone()?, found)))
+            .filter_map(|found| Some((found.schedule.declared_by.clone()?, found)))
             .collect();
         let definition = &view.definition;
-        let triggers = definition
-            .triggers
-            .iter()
-            .map(|trigger| TriggerObject::new(trigger, schedules.get(&trigger.id), rules, now));
+        let triggers = definition.triggers.iter().map(|trigger| {
+            let found = schedules.get(&DeclaredBy::Trigger(trigger.id.clone()));
+            TriggerObject::new(trigger, found, rules, now)
+        });
         let triggers = triggers.collect();
         let of_it = Handlers {
             workflow: &view.workflow,

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use engine::schedule::{Input, Schedule, Status};
-use engine::turn::{Refused, declared_schedules};
+use engine::turn::{DeclaredSchedule, Refused, declared_schedules};
 use engine::{ScheduleId, WorkflowId};
 use jiff::Timestamp;
 use language::Rules;
-use language::definition::{Definition, Trigger};
-use language::schedule::{Declared, Plan};
+use language::definition::{DeclaredBy, Definition, Trigger};
+use language::schedule::Plan;
 use serde::Serialize;
 use store::{ScheduleView, WorkflowView};
 use utoipa::ToSchema;
@@ -46,8 +46,9 @@ pub(super) async fn triggers(
         Some(view) => app.store().triggered(view.workflow.id).await?,
         None => Vec::new(),
     };
-    let mut known: BTreeMap<String, ScheduleView> =
-        known.into_iter().filter_map(|view| Some((view.schedule.trigger.clone()?, view))).collect();
+    let known = known.into_iter();
+    let mut known: BTreeMap<DeclaredBy, ScheduleView> =
+        known.filter_map(|view| Some((view.schedule.declared_by.clone()?, view))).collect();
     let old = before.map(|view| &*view.definition);
     let old_rules = app.rules();
     let rules = old_rules.with(&definition.calendars);
@@ -61,34 +62,34 @@ pub(super) async fn triggers(
     };
     let declared = declared_schedules(definition, planning.rules, planning.now);
     let declared = declared.map_err(Refused::Invalid)?;
-    let mut declared: BTreeMap<String, Box<Declared>> =
-        declared.into_iter().map(|(trigger, declared)| (trigger.id, declared)).collect();
+    let mut declared: BTreeMap<DeclaredBy, DeclaredSchedule> =
+        declared.into_iter().map(|declared| (declared.by.clone(), declared)).collect();
     let mut planned = Vec::new();
     for trigger in &definition.triggers {
-        let found = known.remove(&trigger.id);
-        planned.push(match declared.remove(&trigger.id) {
-            Some(declared) => planning.schedule(trigger, declared, found),
+        let by = DeclaredBy::Trigger(trigger.id.clone());
+        let found = known.remove(&by);
+        planned.push(match declared.remove(&by) {
+            Some(declared) => planning.schedule(declared, found),
             None => planning.other(trigger),
         });
     }
     for producer in &definition.producers {
-        let found = known.remove(&producer.trigger());
-        let Some(declared) = declared.remove(&producer.trigger()) else { continue };
-        let kind = language::definition::TriggerKind::Manual;
-        let trigger = Trigger { id: producer.trigger(), kind, enabled: true, description: None };
-        planned.push(planning.schedule(&trigger, declared, found));
+        let by = producer.declares();
+        let found = known.remove(&by);
+        let Some(declared) = declared.remove(&by) else { continue };
+        planned.push(planning.schedule(declared, found));
     }
     let gone = old.iter().flat_map(|old| &old.triggers).map(|old| old.id.clone());
     let gone = gone.filter(|id| definition.triggers.iter().all(|trigger| trigger.id != *id));
-    let gone: Vec<String> = gone.filter(|id| !known.contains_key(id)).collect();
-    planned.extend(known.into_iter().map(|(id, view)| planning.removed(id, view)));
+    let gone: Vec<String> =
+        gone.filter(|id| !known.contains_key(&DeclaredBy::Trigger(id.clone()))).collect();
+    planned.extend(known.into_iter().map(|(by, view)| planning.removed(&by, view)));
     planned.extend(gone.into_iter().map(PlannedTrigger::removed));
     Ok(planned)
 }
 
 /// The inputs of a plan.
 struct Planning<'a> {
-    /// The live definition.
     old: Option<&'a Definition>,
     workflow: WorkflowId,
     is_paused: bool,
@@ -102,7 +103,7 @@ struct Planning<'a> {
 impl Planning<'_> {
     /// Plans a trigger without a schedule.
     fn other(&self, trigger: &Trigger) -> PlannedTrigger {
-        let change = match self.was(trigger) {
+        let change = match self.was(&trigger.id) {
             None => "new",
             Some(old) if old == trigger => "unchanged",
             Some(_) => "changed",
@@ -110,21 +111,20 @@ impl Planning<'_> {
         PlannedTrigger { change, ..PlannedTrigger::removed(trigger.id.clone()) }
     }
 
-    fn was(&self, trigger: &Trigger) -> Option<&Trigger> {
-        self.old.and_then(|old| old.triggers.iter().find(|known| known.id == trigger.id))
+    fn was(&self, id: &str) -> Option<&Trigger> {
+        self.old.and_then(|old| old.triggers.iter().find(|known| known.id == id))
     }
 
     /// Plans a trigger or producer with a schedule, as the engine would decide.
-    fn schedule(
-        &self,
-        trigger: &Trigger,
-        declared: Box<Declared>,
-        found: Option<ScheduleView>,
-    ) -> PlannedTrigger {
-        let Some(found) = found else { return self.new_schedule(trigger, declared) };
+    fn schedule(&self, declared: DeclaredSchedule, found: Option<ScheduleView>) -> PlannedTrigger {
+        let Some(found) = found else { return self.new_schedule(declared) };
+        let DeclaredSchedule { by, enabled, declared } = declared;
         let before = &found.schedule;
         let is_same = declared == before.declared;
-        let switched = self.was(trigger).is_some_and(|old| old.enabled != trigger.enabled);
+        let switched = match &by {
+            DeclaredBy::Trigger(id) => self.was(id).is_some_and(|old| old.enabled != enabled),
+            DeclaredBy::Producer(_) => false,
+        };
         let overrides = &found.overrides;
         let after = match (is_same, self.plan(before)) {
             // The definition may change the calendar that the trigger uses.
@@ -137,10 +137,7 @@ impl Planning<'_> {
         let mut after = after.unwrap_or_else(|_| before.clone());
         let plan = self.plan(&after);
         if let Some(plan) = plan.as_ref().filter(|_| switched) {
-            let input = match trigger.enabled {
-                true => Input::Resume { catch_up: false },
-                false => Input::Pause,
-            };
+            let input = if enabled { Input::Resume { catch_up: false } } else { Input::Pause };
             // If the schedule is already paused or active as wanted, it stays as it is.
             after = decided(&after, input, plan, overrides, self.now).unwrap_or(after);
         }
@@ -155,15 +152,19 @@ impl Planning<'_> {
                 old_plan.as_ref().map(|plan| (&found, plan)),
                 plan.as_ref().map(|plan| (&after, plan)),
             ),
-            ..self.shown(&trigger.id, &after, plan.as_ref())
+            ..self.shown(&by, &after, plan.as_ref())
         }
     }
 
-    fn new_schedule(&self, trigger: &Trigger, declared: Box<Declared>) -> PlannedTrigger {
-        let Ok(plan) = declared.plan(self.rules, self.now, "") else { return self.other(trigger) };
-        let id = Some(trigger.id.clone());
-        let mut new = Schedule::new(ScheduleId(0), self.workflow, id, declared, &plan, self.now);
-        if !trigger.enabled {
+    fn new_schedule(&self, declared: DeclaredSchedule) -> PlannedTrigger {
+        let DeclaredSchedule { by, enabled, declared } = declared;
+        let Ok(plan) = declared.plan(self.rules, self.now, "") else {
+            return PlannedTrigger { change: "new", ..PlannedTrigger::removed(by.to_string()) };
+        };
+        let id = ScheduleId(0);
+        let declared_by = Some(by.clone());
+        let mut new = Schedule::new(id, self.workflow, declared_by, declared, &plan, self.now);
+        if !enabled {
             new.status = Status::Paused;
         }
         // If its time has passed, the catch-up policy decides as soon as the schedule exists.
@@ -180,15 +181,15 @@ impl Planning<'_> {
         PlannedTrigger {
             change: "new",
             next_30_days: self.times(None, Some((&new, &plan))),
-            ..self.shown(&trigger.id, &new, Some(&plan))
+            ..self.shown(&by, &new, Some(&plan))
         }
     }
 
     /// Plans a schedule that goes away, with the time of its next occurrence that will not come.
-    fn removed(&self, id: String, found: ScheduleView) -> PlannedTrigger {
+    fn removed(&self, by: &DeclaredBy, found: ScheduleView) -> PlannedTrigger {
         let plan = plan_of(&found.schedule, self.old_rules);
         let next_30_days = self.times(plan.as_ref().map(|plan| (&found, plan)), None);
-        let shown = self.shown(&id, &found, plan.as_ref());
+        let shown = self.shown(by, &found, plan.as_ref());
         PlannedTrigger { change: "removed", status: None, next_30_days, ..shown }
     }
 
@@ -208,7 +209,7 @@ impl Planning<'_> {
         plan_of(schedule, self.rules)
     }
 
-    fn shown(&self, id: &str, found: &ScheduleView, plan: Option<&Plan>) -> PlannedTrigger {
+    fn shown(&self, by: &DeclaredBy, found: &ScheduleView, plan: Option<&Plan>) -> PlannedTrigger {
         let next = plan.and_then(|plan| {
             let at = found.outlook(plan, self.now).next()?.effective?;
             Some(shown::time(plan.timing.zone(), at))
@@ -217,7 +218,7 @@ impl Planning<'_> {
             status: Some(found.schedule.status.name()),
             next_run_at: next,
             words: plan.map(|plan| plan.timing.words()),
-            ..PlannedTrigger::removed(id.to_owned())
+            ..PlannedTrigger::removed(by.to_string())
         }
     }
 }

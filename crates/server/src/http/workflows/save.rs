@@ -1,5 +1,6 @@
 //! Checks, saves and publishes definitions.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -76,8 +77,6 @@ pub(super) struct Saving {
 }
 
 impl Parameters for Saving {
-    const KNOWN: &'static [&'static str] = &["publish", "dry_run"];
-
     fn read(values: &mut Values) -> Saving {
         Saving { publish: values.flag("publish"), dry_run: values.flag("dry_run") }
     }
@@ -109,10 +108,13 @@ pub(super) async fn create(
     let before = super::workflow_if_readable(&app, &definition.name, None).await?;
     let others = calendars_of_others(&**app.store(), &definition, id_of(before.as_ref())).await?;
     warnings.extend(definition::calendars_of_others(&others, &definition, source.text()));
+    let unknown = unknown_workflows(&app, &definition).await?;
+    warnings.extend(definition::unknown_workflows(&definition, source.text(), &unknown));
     // A plan and the response to a publish say what happens to the triggers.
-    let triggers = match saving.dry_run || saving.publish {
-        true => Some(plan::triggers(&app, before.as_ref(), &definition).await?),
-        false => None,
+    let triggers = if saving.dry_run || saving.publish {
+        Some(plan::triggers(&app, before.as_ref(), &definition).await?)
+    } else {
+        None
     };
     if saving.dry_run {
         let saved = planned(before, &definition, &saving, warnings);
@@ -150,9 +152,10 @@ pub(super) async fn create(
         problems: remarks("warning", warnings),
         triggers: triggers.filter(|_| changed),
     };
-    let response = match changed {
-        true => answer::created(&format!("/api/v1/workflows/{id}"), &saved)?,
-        false => answer::ok(&saved)?,
+    let response = if changed {
+        answer::created(&format!("/api/v1/workflows/{id}"), &saved)?
+    } else {
+        answer::ok(&saved)?
     };
     Ok(answer::replayed(response, commanded.replayed))
 }
@@ -186,7 +189,6 @@ pub(super) async fn validate(
 pub(crate) enum Found {
     /// It is valid, possibly with warnings.
     Good(Arc<Definition>, Vec<Flaw>),
-    /// All its errors.
     Wrong(Vec<Flaw>),
 }
 
@@ -249,7 +251,27 @@ fn checked(app: &App, source: &Source<'_>) -> Result<(Arc<Definition>, Vec<Flaw>
     let (definition, mut warnings) = source.read(&context)?;
     let setup = &app.reach().setup;
     warnings.extend(definition::unreachable_channels(&definition, source.text(), setup));
+    let is_known = |name: &str| app.secrets().get(name).is_some();
+    warnings.extend(definition::unknown_secrets(&definition, source.text(), is_known));
     Ok((Arc::new(definition), warnings))
+}
+
+/// The names of the workflows that the definition starts and that do not exist.
+async fn unknown_workflows(
+    app: &App,
+    definition: &Definition,
+) -> Result<BTreeSet<String>, Problem> {
+    let mut unknown = BTreeSet::new();
+    for name in definition.workflows_named() {
+        match app.store().workflow(&name, None).await {
+            Ok(None) => {
+                unknown.insert(name);
+            }
+            Ok(Some(_)) | Err(Failure::Undecidable { .. }) => {}
+            Err(failure) => return Err(failure.into()),
+        }
+    }
+    Ok(unknown)
 }
 
 fn remarks(severity: &'static str, flaws: Vec<Flaw>) -> Vec<Remark> {
@@ -306,10 +328,7 @@ pub(super) fn refuse_commands(
     definition: &Definition,
     text: &str,
 ) -> Result<(), Problem> {
-    let flaws = match app.allows_exec() {
-        true => Vec::new(),
-        false => definition::commands(definition, text),
-    };
+    let flaws = if app.allows_exec() { Vec::new() } else { definition::commands(definition, text) };
     if flaws.is_empty() { Ok(()) } else { Err(flaws.into()) }
 }
 
@@ -321,7 +340,7 @@ pub(super) async fn put_calendars(
 ) -> Result<(), Problem> {
     let audit = |id: &str| app.audit(caller, Some(format!("calendar {id}")));
     let declared = declare_calendars(app.hub(), definition, audit).await;
-    declared.map_err(|(place, failure)| under(&format!("calendars[{place}]"), failure))
+    declared.map_err(|(index, failure)| under(&format!("calendars[{index}]"), failure))
 }
 
 /// Converts a failure, with `path` as the prefix of its errors.
@@ -339,8 +358,8 @@ fn under(path: &str, failure: Failure) -> Problem {
 pub(super) fn in_triggers(definition: &Definition, failure: Failure) -> Problem {
     match failure {
         Failure::Refused(Refused::Invalid(all)) => {
-            let mistakes = all.into_iter().flat_map(|(place, mistakes)| {
-                let path = place_of(definition, place);
+            let mistakes = all.into_iter().flat_map(|(index, mistakes)| {
+                let path = path_of(definition, index);
                 mistakes.into_iter().map(move |mistake| mistake.under(&path))
             });
             Problem::invalid(mistakes.collect::<Vec<_>>())
@@ -350,10 +369,10 @@ pub(super) fn in_triggers(definition: &Definition, failure: Failure) -> Problem 
 }
 
 /// The path of a trigger or producer. The index counts triggers first, then producers.
-fn place_of(definition: &Definition, place: usize) -> String {
-    let producer = place.checked_sub(definition.triggers.len());
-    match producer.and_then(|place| definition.producers.get(place)) {
+fn path_of(definition: &Definition, index: usize) -> String {
+    let producer = index.checked_sub(definition.triggers.len());
+    match producer.and_then(|index| definition.producers.get(index)) {
         Some(producer) => format!("producers.{}.schedule", producer.name),
-        None => format!("triggers[{place}]"),
+        None => format!("triggers[{index}]"),
     }
 }

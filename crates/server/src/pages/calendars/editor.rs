@@ -28,8 +28,6 @@ pub(super) struct Named {
 }
 
 impl Parameters for Named {
-    const KNOWN: &'static [&'static str] = &["id"];
-
     fn read(values: &mut Values) -> Named {
         Named { id: values.text("id") }
     }

@@ -26,8 +26,6 @@ pub(super) struct YearParams {
 }
 
 impl Parameters for YearParams {
-    const KNOWN: &'static [&'static str] = &["year", "start", "amount", "from", "to"];
-
     fn read(values: &mut Values) -> YearParams {
         let year = values.number("year", YEARS);
         YearParams { year: year.and_then(|year| i16::try_from(year).ok()), sum: Sum::read(values) }

@@ -1,4 +1,4 @@
-//! Tries out a request to the API: it is really sent, in process, as the visitor.
+//! Tries out a request to the API: it is really sent, in process, as the user.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -61,7 +61,6 @@ pub(super) async fn send(context: &PageContext, id: &str, sent: &str) -> Result<
     Ok(Answer { status: parts.status, headers: parts.headers, request, body })
 }
 
-/// Shows a response.
 pub(super) fn answered(answer: &Answer) -> Markup {
     let class = if answer.status.is_success() { "is-ok" } else { "is-bad" };
     let read = serde_json::from_str::<Value>(&answer.body).ok();

@@ -27,8 +27,8 @@ pub(super) fn routes() -> Router<App> {
 /// A text of the document; parts between backticks are shown as code.
 fn prose(text: &str) -> Markup {
     html! {
-        @for (place, piece) in text.split('`').enumerate() {
-            @if place % 2 == 1 { code { (piece) } } @else { (piece) }
+        @for (index, piece) in text.split('`').enumerate() {
+            @if index % 2 == 1 { code { (piece) } } @else { (piece) }
         }
     }
 }

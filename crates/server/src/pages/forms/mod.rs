@@ -1,4 +1,4 @@
-//! Handles forms: each makes one request to the API, in process, as the visitor who sent it.
+//! Handles forms: each makes one request to the API, in process, as the user who sent it.
 //!
 //! `/forms/schedules/42/pause` becomes `POST /api/v1/schedules/42/pause`, with the fields as its
 //! JSON body. The API decides who may do it, what is valid and what is recorded, once for programs
@@ -23,7 +23,7 @@ use crate::http::problem::{Problem, Wrong};
 /// How many seconds a message waits for the next page at most.
 const SAID_SECONDS: u32 = 60;
 
-/// Passes a form on to the API, and sends the visitor to the next page.
+/// Passes a form on to the API, and sends the user to the next page.
 pub(super) async fn send(
     context: PageContext,
     OriginalUri(address): OriginalUri,
@@ -45,7 +45,7 @@ pub(super) async fn send(
     answered(&form, &answer, is_script)
 }
 
-/// Sends the visitor to the next page, with values from the API's response.
+/// Sends the user to the next page, with values from the API's response.
 pub(super) fn answered(form: &Form, answer: &Value, is_script: bool) -> Answered {
     let next = fields::destination(form.next.as_deref().unwrap_or("/"), answer);
     let said = form.said.as_deref().map(|said| fields::filled(said, answer));
@@ -86,16 +86,15 @@ pub(super) async fn call(
     Ok(answer)
 }
 
-/// Sends the visitor to the next page, with a message to show there.
+/// Sends the user to the next page, with a message to show there.
 pub(super) fn go(next: &str, said: Option<&str>, is_script: bool) -> Answered {
-    let mut response = match is_script {
-        true => answer::ok(&json!({ "next": next }))?,
-        false => {
-            let mut response: Response = StatusCode::SEE_OTHER.into_response();
-            let location = HeaderValue::from_str(next).unwrap_or(HeaderValue::from_static("/"));
-            response.headers_mut().insert(LOCATION, location);
-            response
-        }
+    let mut response = if is_script {
+        answer::ok(&json!({ "next": next }))?
+    } else {
+        let mut response: Response = StatusCode::SEE_OTHER.into_response();
+        let location = HeaderValue::from_str(next).unwrap_or(HeaderValue::from_static("/"));
+        response.headers_mut().insert(LOCATION, location);
+        response
     };
     if let Some(said) = said {
         let said = percent_encoding::utf8_percent_encode(said, percent_encoding::NON_ALPHANUMERIC);

@@ -1,46 +1,22 @@
 //! The audit log: who has changed what, from where.
 
 use axum::response::Response;
-use jiff::Timestamp;
 use maud::{Markup, html};
-use store::{AuditQuery, AuditView};
+use store::AuditView;
 
+use crate::http::audit::AuditListParams;
 use crate::http::problem::Problem;
-use crate::http::query::{Paging, Parameters, Query, Values};
+use crate::http::query::Query;
 use crate::pages::layout::Page;
 use crate::pages::listing::{empty, heads, pager};
 use crate::pages::page_context::PageContext;
 use crate::pages::when;
 
-pub(super) struct AuditListParams {
-    who: Option<String>,
-    since: Option<Timestamp>,
-    paging: Paging,
-}
-
-impl Parameters for AuditListParams {
-    const KNOWN: &'static [&'static str] = &["who", "since", "limit", "cursor"];
-
-    fn read(values: &mut Values) -> AuditListParams {
-        AuditListParams {
-            who: values.text("who"),
-            since: values.instant("since"),
-            paging: values.paging(),
-        }
-    }
-}
-
 pub(super) async fn list(
     context: PageContext,
     Query(params): Query<AuditListParams>,
 ) -> Result<Response, Problem> {
-    let query = AuditQuery {
-        who: params.who.clone(),
-        since: params.since,
-        limit: params.paging.limit,
-        after: params.paging.after,
-    };
-    let page = context.app.store().audit(query).await?;
+    let page = context.app.store().audit(params.query()).await?;
     let content = html! {
         div.head { h1 { "Audit log" } }
         p.lead { "Every change that somebody made, committed together with it. What schedules and workers do is in the history of runs." }

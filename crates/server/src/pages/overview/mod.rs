@@ -33,8 +33,6 @@ struct OverviewParams {
 }
 
 impl Parameters for OverviewParams {
-    const KNOWN: &'static [&'static str] = &["reach"];
-
     fn read(values: &mut Values) -> OverviewParams {
         let reach = values.one_of("reach", &Reach::ALL, Reach::name);
         OverviewParams { reach: reach.unwrap_or(Reach::Hour) }
@@ -45,9 +43,9 @@ async fn show(
     context: PageContext,
     Query(params): Query<OverviewParams>,
 ) -> Result<Response, Problem> {
-    let store = context.app.store().clone();
+    let (store, views) = (context.app.store().clone(), context.app.views());
     let stats = store.stats(context.now).await?;
-    let of = |status: Vec<RunStatus>, overdue: bool| RunQuery {
+    let of = |status: Vec<RunStatus>, overdue: Option<bool>| RunQuery {
         hides_system: true,
         status,
         overdue,
@@ -55,9 +53,9 @@ async fn show(
         ..RunQuery::default()
     };
     let going_on = vec![RunStatus::Running, RunStatus::Waiting, RunStatus::Suspended];
-    let active = store.runs(of(going_on, false)).await?;
-    let failed = store.runs(of(vec![RunStatus::Failed, RunStatus::TimedOut], false)).await?;
-    let overdue = store.runs(of(Vec::new(), true)).await?;
+    let active = views.runs(of(going_on, None)).await?;
+    let failed = views.runs(of(vec![RunStatus::Failed, RunStatus::TimedOut], None)).await?;
+    let overdue = views.runs(of(Vec::new(), Some(true))).await?;
     let coming = store.coming(LINES).await?;
     let aside = store.all_set_aside().await?;
     let dead =

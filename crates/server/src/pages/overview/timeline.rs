@@ -7,7 +7,7 @@ use engine::ScheduleId;
 use engine::run::RunStatus;
 use jiff::{SignedDuration, Timestamp};
 use maud::Markup;
-use store::{RunQuery, RunView, ScheduleView, Tally, TallyKind, UnusualQuery, UnusualRow};
+use store::{NotRunQuery, NotRunRow, RunQuery, RunView, ScheduleView, Tally, TallyKind};
 
 use crate::http::problem::Problem;
 use crate::http::schedules::object;
@@ -60,7 +60,6 @@ impl Reach {
     }
 }
 
-/// Renders the timeline.
 pub(super) async fn show(context: &PageContext, reach: Reach) -> Result<Markup, Problem> {
     let store = context.app.store();
     let seconds = reach.minutes() * 60;
@@ -71,12 +70,12 @@ pub(super) async fn show(context: &PageContext, reach: Reach) -> Result<Markup, 
     let query =
         RunQuery { since: Some(start), limit: DRAWN, hides_system: true, ..RunQuery::default() };
     let runs = store.runs(query).await?.items;
-    let query = UnusualQuery { since: Some(start), outcome: None, limit: DRAWN, after: None };
-    let unusual = store.unusual(query).await?.items;
+    let query = NotRunQuery { since: Some(start), outcome: None, limit: DRAWN, after: None };
+    let not_run = store.not_run(query).await?.items;
     let coming = store.coming(COMING).await?;
     let mut lanes = Lanes::default();
     lanes.add_coming(context, &coming, end);
-    lanes.add_past(context, runs, unusual).await?;
+    lanes.add_past(context, runs, not_run).await?;
     let drawn = when::drawn(&context.zone, |wall| {
         let timeline = Timeline {
             title: "Occurrences before and after now".to_owned(),
@@ -188,7 +187,7 @@ impl Lanes {
         &mut self,
         context: &PageContext,
         runs: Vec<RunView>,
-        unusual: Vec<UnusualRow>,
+        not_run: Vec<NotRunRow>,
     ) -> Result<(), Problem> {
         let mut ids: Vec<ScheduleId> = runs.iter().filter_map(|view| view.run.schedule).collect();
         ids.sort_unstable();
@@ -208,7 +207,7 @@ impl Lanes {
                 href: Some(format!("/runs/{}", run.id)),
             });
         }
-        for UnusualRow { entry, names } in unusual {
+        for NotRunRow { entry, names } in not_run {
             let Some((name, _)) = names else { continue };
             self.lane(entry.schedule, &name).marks.push(Mark {
                 at: entry.effective,

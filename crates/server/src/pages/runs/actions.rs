@@ -33,7 +33,7 @@ pub(super) fn buttons(context: &PageContext, whole: &WholeRun) -> Markup {
     };
     html! {
         div.row {
-            @if !run.status.has_ended() && run.position.ending.is_none() {
+            @if !run.status.has_ended() && run.state.ending.is_none() {
                 (cancel(context, whole))
             }
             @if matches!(
@@ -70,14 +70,14 @@ fn cancel(context: &PageContext, whole: &WholeRun) -> Markup {
 pub(super) fn resolutions(context: &PageContext, whole: &WholeRun) -> Markup {
     let run = &whole.view.run;
     let unknown =
-        run.position.active.iter().filter(|a| matches!(a.doing, ActivityStatus::Unknown { .. }));
+        run.state.active.iter().filter(|a| matches!(a.status, ActivityStatus::Unknown { .. }));
     let mut steps: Vec<u32> = unknown.map(|active| active.step).collect();
     steps.dedup();
     html! {
-        @for place in steps {
-            @let step = whole.definition.steps.get(place as usize);
+        @for index in steps {
+            @let step = whole.definition.steps.get(index as usize);
             @if let Some(step) = step {
-                section.card id={ "resolve-" (place) } {
+                section.card id={ "resolve-" (index) } {
                     h2 { "What became of " (step.name.as_ref().unwrap_or(&step.id)) "?" }
                     p {
                         "An attempt was under way when its node was lost, or nobody answered for it. "
@@ -85,7 +85,7 @@ pub(super) fn resolutions(context: &PageContext, whole: &WholeRun) -> Markup {
                     }
                     @if let Some(error) = &run.error { p.muted { (error.message) } }
                     @if context.may(Permission::Operate) {
-                        (resolution(context, whole, place, &step.id))
+                        (resolution(context, whole, index, &step.id))
                     }
                 }
             }
@@ -93,14 +93,14 @@ pub(super) fn resolutions(context: &PageContext, whole: &WholeRun) -> Markup {
     }
 }
 
-fn resolution(context: &PageContext, whole: &WholeRun, place: u32, step: &str) -> Markup {
-    let note = format!("note-{place}");
+fn resolution(context: &PageContext, whole: &WholeRun, index: u32, step: &str) -> Markup {
+    let note = format!("note-{index}");
     html! {
         form.form method="post" action={ "/forms/runs/" (whole.view.run.id) "/resolve" } {
             (hidden(context, &context.address, Some("The run goes on."), None))
             input type="hidden" name="step" value=(step);
             div.fields {
-                (who(context, &format!("by-{place}")))
+                (who(context, &format!("by-{index}")))
                 (field("How you know", &note, "", html! {
                     input type="text" id=(note) name="note" maxlength="500";
                 }))
@@ -171,10 +171,10 @@ pub(in crate::pages) fn decision(context: &PageContext, asked: &ApprovalView) ->
 
 /// How many approvals of the run are open.
 pub(super) fn asks(whole: &WholeRun) -> usize {
-    let active = whole.view.run.position.active.iter();
+    let active = whole.view.run.state.active.iter();
     active
         .filter(|active| {
-            active.item == Item::Whole && matches!(active.doing, ActivityStatus::Asked { .. })
+            active.item == Item::Whole && matches!(active.status, ActivityStatus::Asked { .. })
         })
         .count()
 }

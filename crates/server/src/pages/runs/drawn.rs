@@ -27,12 +27,12 @@ pub(super) const BESIDE: usize = 40;
 pub(super) fn gantt(context: &PageContext, whole: &WholeRun, from: usize) -> Markup {
     let run = &whole.view.run;
     let mut rows = Vec::new();
-    for (place, step) in whole.steps.iter().enumerate().skip(from).take(super::steps::ON_A_PAGE) {
-        rows.extend(rows_of(context, whole, step, place));
+    for (index, step) in whole.steps.iter().enumerate().skip(from).take(super::steps::ON_A_PAGE) {
+        rows.extend(rows_of(context, whole, step, index));
     }
     let more = rows.len().saturating_sub(ROWS);
     rows.truncate(ROWS);
-    let deadlines = run.position.watches.iter().map(|watch| Deadline {
+    let deadlines = run.state.watches.iter().map(|watch| Deadline {
         at: watch.due,
         label: format!("{} is due", of_watch(whole, watch)),
         state: if watch.overdue { "is-bad" } else { "is-warn" }.to_owned(),
@@ -45,9 +45,9 @@ pub(super) fn gantt(context: &PageContext, whole: &WholeRun, from: usize) -> Mar
     html! { (drawn) @if more > 0 { p.small.muted { "And " (more) " more rows: see the steps." } } }
 }
 
-fn rows_of(context: &PageContext, whole: &WholeRun, step: &StepObject, place: usize) -> Vec<Row> {
-    let bars = bar(context, whole, &step.part, place, Item::Whole);
-    let href = Some(format!("#step-{place}"));
+fn rows_of(context: &PageContext, whole: &WholeRun, step: &StepObject, index: usize) -> Vec<Row> {
+    let bars = bar(context, whole, &step.part, index, Item::Whole);
+    let href = Some(format!("#step-{index}"));
     let mut rows = vec![Row { label: called(step).to_owned(), depth: 0, href, bars }];
     for item in notable(step) {
         let nth = Item::Nth(item.index.unwrap_or_default());
@@ -55,13 +55,13 @@ fn rows_of(context: &PageContext, whole: &WholeRun, step: &StepObject, place: us
             label: format!("item {}", item.index.unwrap_or_default()),
             depth: 1,
             href: Some(address(whole, step)),
-            bars: bar(context, whole, item, place, nth),
+            bars: bar(context, whole, item, index, nth),
         });
     }
     for (what, part) in [("undone", &step.compensation), ("looked", &step.reconcile)] {
         if let Some(part) = part {
             let number = if what == "undone" { Item::Undoing } else { Item::Reconciling };
-            let bars = bar(context, whole, part, place, number);
+            let bars = bar(context, whole, part, index, number);
             rows.push(Row { label: what.to_owned(), depth: 1, href: None, bars });
         }
     }
@@ -83,11 +83,11 @@ fn bar(
     context: &PageContext,
     whole: &WholeRun,
     part: &PartObject,
-    place: usize,
+    index: usize,
     item: Item,
 ) -> Vec<Bar> {
-    let position = &whole.view.run.position;
-    let active = u32::try_from(place).ok().and_then(|place| position.part(place, item));
+    let position = &whole.view.run.state;
+    let active = u32::try_from(index).ok().and_then(|index| position.part(index, item));
     let earlier = &part.earlier[part.earlier.len().saturating_sub(ATTEMPTS)..];
     let mut bars: Vec<Bar> = earlier.iter().map(tried).collect();
     if let Some(start) = part.started_at {
@@ -99,7 +99,7 @@ fn bar(
             href: None,
         });
     }
-    if let Some(active) = active.filter(|active| active.doing.since().is_none()) {
+    if let Some(active) = active.filter(|active| active.status.since().is_none()) {
         let start = part.ended_at.unwrap_or(active.enabled_at).min(context.now);
         bars.push(Bar {
             start,
@@ -138,10 +138,10 @@ pub(super) fn graph(whole: &WholeRun, is_wanted: bool) -> Markup {
         let address = format!("/runs/{}?view=graph", whole.view.run.id);
         return html! { p { a href=(address) { "The graph of its " (count) " steps" } } };
     }
-    let states = &whole.view.run.position.states;
-    flow::graph("What follows what", &whole.definition, |place, _| {
-        let part = &whole.steps[place].part;
-        let state = u32::try_from(place).map_or(StepState::Pending, |place| states.of(place));
+    let states = &whole.view.run.state.states;
+    flow::graph("What follows what", &whole.definition, |index, _| {
+        let part = &whole.steps[index].part;
+        let state = u32::try_from(index).map_or(StepState::Pending, |index| states.of(index));
         let class = match state {
             StepState::Active => class(part.status),
             state => flow::class(state),
@@ -149,7 +149,7 @@ pub(super) fn graph(whole: &WholeRun, is_wanted: bool) -> Markup {
         Look {
             class: Some(class.to_owned()),
             note: Some(part.status.to_owned()),
-            href: Some(address(whole, &whole.steps[place])),
+            href: Some(address(whole, &whole.steps[index])),
         }
     })
     .draw()
@@ -159,7 +159,7 @@ pub(super) fn graph(whole: &WholeRun, is_wanted: bool) -> Markup {
 pub(super) fn deadlines(context: &PageContext, whole: &WholeRun) -> Markup {
     let run = &whole.view.run;
     html! {
-        @for (number, watch) in run.position.watches.iter().enumerate().take(10) {
+        @for (number, watch) in run.state.watches.iter().enumerate().take(10) {
             div id={ "deadline-" (number) } {
                 p.small { strong { (of_watch(whole, watch)) } " " (watched(context, watch)) }
                 (deadline_bar(context, whole, watch))
@@ -188,14 +188,14 @@ fn deadline_bar(context: &PageContext, whole: &WholeRun, watch: &Watch) -> Marku
 
 fn warnings(whole: &WholeRun, watch: &Watch) -> Vec<(Timestamp, String)> {
     let declared = declared(whole, watch);
-    let words = |place: u32| {
-        let action = declared.and_then(|deadline| deadline.actions.get(place as usize));
+    let words = |index: u32| {
+        let action = declared.and_then(|deadline| deadline.actions.get(index as usize));
         action.map_or_else(|| "something happens".to_owned(), action_words)
     };
     let coming = watch
         .coming
         .iter()
-        .filter_map(|(at, place)| Some((Timestamp::from_millisecond(*at).ok()?, words(*place))));
+        .filter_map(|(at, index)| Some((Timestamp::from_millisecond(*at).ok()?, words(*index))));
     let step = watch.step.and_then(|step| whole.definition.steps.get(step as usize));
     let past = whole.alerts.iter().filter(|alert| alert.step.as_deref() == step.map(|s| &*s.id));
     coming.chain(past.map(|alert| (alert.at, words(alert.action)))).collect()

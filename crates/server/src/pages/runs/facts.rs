@@ -87,8 +87,8 @@ pub(super) fn alerts(context: &PageContext, alerts: &[AlertView]) -> Markup {
                         }
                     }
                     tbody {
-                        @for (place, alert) in alerts.iter().enumerate().take(100) {
-                            tr id={ "alert-" (place) } {
+                        @for (index, alert) in alerts.iter().enumerate().take(100) {
+                            tr id={ "alert-" (index) } {
                                 td data-label="Of" { (alert.step.as_deref().unwrap_or("the run")) }
                                 td data-label="Deadline" { (at(context, alert.due)) }
                                 td data-label="Happened" { (at_and_age(context, alert.happened_at)) }
@@ -146,14 +146,14 @@ pub(super) fn mutation(context: &PageContext, mutation: Option<&MutationView>) -
 pub(super) fn action_words(action: &DeadlineAction) -> String {
     match action.when {
         When::Share(percent) => format!("{percent} % of the time is over"),
-        When::Before(stretch) => format!("{} before", stretch_words(stretch)),
+        When::Before(span) => format!("{} before", span_words(span)),
         When::Deadline => "at the deadline".to_owned(),
-        When::After(stretch) => format!("{} after", stretch_words(stretch)),
+        When::After(span) => format!("{} after", span_words(span)),
     }
 }
 
-fn stretch_words(stretch: TimeSpan) -> String {
-    match stretch {
+fn span_words(span: TimeSpan) -> String {
+    match span {
         TimeSpan::Elapsed(time) => took(time),
         TimeSpan::Working(time) => format!("{} of working time", took(time)),
         TimeSpan::WorkingDays(days) => format!("{days} working days"),

@@ -1,7 +1,6 @@
 //! The list of runs.
 
 use axum::response::Response;
-use engine::ScheduleId;
 use engine::run::{RunStatus, TriggeredBy};
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
@@ -9,9 +8,8 @@ use store::{RunQuery, RunView};
 
 use super::{born, in_a_line};
 use crate::http::problem::Problem;
-use crate::http::query::{Paging, Parameters, Query, Values};
-use crate::http::runs::found;
-use crate::http::workflows::find_workflow;
+use crate::http::query::{Parameters, Query, Values};
+use crate::http::runs::RunListParams;
 use crate::pages::form::{check, select, text};
 use crate::pages::layout::Page;
 use crate::pages::listing::{empty, pager};
@@ -24,18 +22,11 @@ const MOST: usize = 100;
 const RECENT: [(&str, &str, i64); 3] =
     [("hour", "the last hour", 1), ("day", "the last day", 24), ("week", "the last week", 168)];
 
-/// The query parameters of the list.
-pub(super) struct RunListParams {
-    workflow: Option<String>,
-    schedule: Option<ScheduleId>,
-    status: Vec<RunStatus>,
-    born: Option<TriggeredBy>,
+/// The query parameters of the page: those of the list, and its period in words.
+pub(super) struct RunPageParams {
     since: Option<Since>,
     until: Option<Timestamp>,
-    overdue: bool,
-    parent: Option<String>,
-    system: bool,
-    paging: Paging,
+    list: RunListParams,
 }
 
 /// The beginning of the listed period.
@@ -46,40 +37,20 @@ enum Since {
     At(Timestamp),
 }
 
-impl Parameters for RunListParams {
-    const KNOWN: &'static [&'static str] = &[
-        "workflow",
-        "schedule_id",
-        "status",
-        "triggered_by",
-        "since",
-        "until",
-        "overdue",
-        "parent",
-        "system",
-        "limit",
-        "cursor",
-    ];
-
-    fn read(values: &mut Values) -> RunListParams {
-        RunListParams {
-            workflow: values.text("workflow"),
-            schedule: values.parsed("schedule_id", "the id of a schedule"),
-            status: values.several_of("status", &RunStatus::ALL, RunStatus::name),
-            born: values.one_of("triggered_by", &TriggeredBy::ALL, TriggeredBy::name),
+impl Parameters for RunPageParams {
+    fn read(values: &mut Values) -> RunPageParams {
+        RunPageParams {
+            // Taken before the list asks for it, because the list knows no words.
             since: values.text("since").and_then(|text| since(values, &text)),
             until: values.instant("until"),
-            overdue: values.flag("overdue"),
-            parent: values.text("parent"),
-            system: values.flag("system"),
-            paging: values.paging(),
+            list: RunListParams::read(values),
         }
     }
 }
 
 fn since(values: &mut Values, text: &str) -> Option<Since> {
-    if let Some(place) = RECENT.iter().position(|(word, ..)| *word == text) {
-        return Some(Since::Recent(place));
+    if let Some(index) = RECENT.iter().position(|(word, ..)| *word == text) {
+        return Some(Since::Recent(index));
     }
     let at = text.parse().ok().map(Since::At);
     if at.is_none() {
@@ -89,47 +60,28 @@ fn since(values: &mut Values, text: &str) -> Option<Since> {
     at
 }
 
-impl RunListParams {
+impl RunPageParams {
     async fn query(&self, context: &PageContext) -> Result<RunQuery, Problem> {
-        let workflow = match &self.workflow {
-            Some(name) => Some(find_workflow(&context.app, name, None).await?.workflow.id),
-            None => None,
-        };
-        let parent = match &self.parent {
-            Some(id) => Some(found(&context.app, id).await?.view.run.key),
-            None => None,
-        };
         let since = self.since.and_then(|since| match since {
             Since::At(at) => Some(at),
-            Since::Recent(place) => {
-                context.now.checked_sub(SignedDuration::from_hours(RECENT[place].2)).ok()
+            Since::Recent(index) => {
+                context.now.checked_sub(SignedDuration::from_hours(RECENT[index].2)).ok()
             }
         });
-        let asks_for_them =
-            workflow.is_some() || parent.is_some() || self.born.is_some() || self.system;
-        Ok(RunQuery {
-            hides_system: !asks_for_them,
-            workflow,
-            schedule: self.schedule,
-            status: self.status.clone(),
-            triggered_by: self.born,
-            since,
-            until: self.until,
-            parent,
-            overdue: self.overdue,
-            limit: self.paging.limit.min(MOST),
-            after: self.paging.after.clone(),
-        })
+        let query = self.list.query(&context.app).await?;
+        Ok(RunQuery { since, until: self.until, limit: query.limit.min(MOST), ..query })
     }
 
     fn is_filtered(&self) -> bool {
-        let RunListParams { workflow, schedule, status, born, since, overdue, parent, .. } = self;
-        let any = workflow.is_some() || schedule.is_some() || born.is_some() || since.is_some();
-        any || !status.is_empty() || *overdue || parent.is_some() || self.until.is_some()
+        let RunListParams { workflow, schedule, status, triggered_by, overdue, parent, .. } =
+            &self.list;
+        let any = workflow.is_some() || schedule.is_some() || triggered_by.is_some();
+        let in_period = self.since.is_some() || self.until.is_some();
+        any || !status.is_empty() || overdue.is_some() || parent.is_some() || in_period
     }
 
     fn form(&self) -> Markup {
-        let status: Vec<&str> = self.status.iter().map(|status| status.name()).collect();
+        let status: Vec<&str> = self.list.status.iter().map(|status| status.name()).collect();
         let status = status.join(",");
         let mut statuses = vec![
             ("", "any"),
@@ -144,7 +96,7 @@ impl RunListParams {
         origins.extend(TriggeredBy::ALL.map(|born| (born.name(), born.name())));
         let at = match self.since {
             Some(Since::At(at)) => at.to_string(),
-            Some(Since::Recent(place)) => RECENT[place].0.to_owned(),
+            Some(Since::Recent(index)) => RECENT[index].0.to_owned(),
             None => String::new(),
         };
         let mut times = vec![("", "any time")];
@@ -152,16 +104,16 @@ impl RunListParams {
         if times.iter().all(|(value, _)| *value != at) {
             times.push((&at, &at));
         }
-        let schedule = self.schedule.map(|id| id.to_string()).unwrap_or_default();
+        let schedule = self.list.schedule.map(|id| id.to_string()).unwrap_or_default();
         html! {
             form.search method="get" action="/runs" role="search" {
-                (text("Workflow", "workflow", self.workflow.as_deref().unwrap_or_default(), ""))
+                (text("Workflow", "workflow", self.list.workflow.as_deref().unwrap_or_default(), ""))
                 (text("Schedule", "schedule_id", &schedule, ""))
                 (select("Status", "status", &status, &statuses))
-                (select("Born from", "triggered_by", self.born.map_or("", TriggeredBy::name), &origins))
+                (select("Born from", "triggered_by", self.list.triggered_by.map_or("", TriggeredBy::name), &origins))
                 (select("Since", "since", &at, &times))
-                (check("Past its deadline", "overdue", self.overdue))
-                @if let Some(parent) = &self.parent {
+                (check("Past its deadline", "overdue", self.list.overdue == Some(true)))
+                @if let Some(parent) = &self.list.parent {
                     input type="hidden" name="parent" value=(parent);
                 }
                 @if let Some(until) = self.until {
@@ -176,9 +128,9 @@ impl RunListParams {
 
 pub(super) async fn show(
     context: PageContext,
-    Query(params): Query<RunListParams>,
+    Query(params): Query<RunPageParams>,
 ) -> Result<Response, Problem> {
-    let page = context.app.store().runs(params.query(&context).await?).await?;
+    let page = context.app.views().runs(params.query(&context).await?).await?;
     let content = html! {
         div.head { h1 { "Runs" } }
         (params.form())

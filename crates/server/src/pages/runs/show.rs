@@ -9,7 +9,7 @@ use super::{actions, drawn, facts, said, steps};
 use crate::http::path::PathId;
 use crate::http::problem::Problem;
 use crate::http::query::{Parameters, Query, Values};
-use crate::http::runs::{WholeRun, shown_input, told, whole};
+use crate::http::runs::{WholeRun, told, whole};
 use crate::pages::layout::Page;
 use crate::pages::page_context::PageContext;
 use crate::pages::value::{self, Room};
@@ -31,8 +31,6 @@ enum View {
 }
 
 impl Parameters for Part {
-    const KNOWN: &'static [&'static str] = &["from", "view"];
-
     fn read(values: &mut Values) -> Part {
         Part {
             from: values.number("from", 0..=1_000_000).unwrap_or(0) as usize,
@@ -61,7 +59,7 @@ pub(super) async fn show(
     let title = format!("{}: {}", whole.view.workflow_name, run.status.name().replace('_', " "));
     let content = html! {
         (head(&context, &whole))
-        @if let Some(error) = run.error.as_ref().filter(|_| !run.position.is_unknown()) {
+        @if let Some(error) = run.error.as_ref().filter(|_| !run.state.is_unknown()) {
             div.said.is-bad id="error" {
                 p { strong { (error.code.replace('_', " ")) } @if let Some(step) = &error.step { " in step " (step) } }
                 (value::cut_text(&error.message, &api(&whole), &mut room))
@@ -77,7 +75,7 @@ pub(super) async fn show(
                 (facts::facts(&context, &whole, &children))
                 div.words { @for sentence in &sentences { p.small { (sentence) } } }
             }
-            section.card id="values" { h2 { "In and out" } (values(&context, &whole, &mut room)) }
+            section.card id="values" { h2 { "In and out" } (values(&whole, &mut room)) }
         }
         (facts::mutation(&context, whole.mutation.as_ref()))
         section.card id="time" {
@@ -131,9 +129,8 @@ fn api(whole: &WholeRun) -> String {
     format!("/api/v1/runs/{}", whole.view.run.id)
 }
 
-fn values(context: &PageContext, whole: &WholeRun, room: &mut Room) -> Markup {
+fn values(whole: &WholeRun, room: &mut Room) -> Markup {
     let run = &whole.view.run;
-    let input = shown_input(&whole.view, context.app.secrets());
     let shown = |what: &str, json: Option<&str>, room: &mut Room| {
         html! {
             h3 { (what) }
@@ -144,7 +141,7 @@ fn values(context: &PageContext, whole: &WholeRun, room: &mut Room) -> Markup {
         }
     };
     html! {
-        (shown("Input", Some(input.get()), room))
+        (shown("Input", Some(whole.view.run.input.get()), room))
         @if run.status.has_ended() {
             (shown("Output", run.output.as_ref().map(|output| output.get()), room))
         }
@@ -154,7 +151,7 @@ fn values(context: &PageContext, whole: &WholeRun, room: &mut Room) -> Markup {
 async fn children(context: &PageContext, whole: &WholeRun) -> Result<Vec<RunView>, Problem> {
     let parent = Some(whole.view.run.key);
     let query = RunQuery { parent, limit: CHILDREN, ..RunQuery::default() };
-    Ok(context.app.store().runs(query).await?.items)
+    Ok(context.app.views().runs(query).await?.items)
 }
 
 /// The open approvals of this run. Approvals are listed in the order of their runs' keys.
@@ -166,7 +163,7 @@ async fn asked(context: &PageContext, whole: &WholeRun) -> Result<Vec<ApprovalVi
     let before = RunKey(whole.view.run.key.0.saturating_sub(1));
     let after = Some(Cursor::Step(before, u32::MAX));
     let query = ApprovalQuery { limit, after, ..ApprovalQuery::default() };
-    let mut found = context.app.store().approvals(query).await?.items;
+    let mut found = context.app.views().approvals(query).await?.items;
     found.retain(|asked| asked.run == whole.view.run.id);
     Ok(found)
 }

@@ -38,8 +38,6 @@ pub(super) struct Items {
 }
 
 impl Parameters for Items {
-    const KNOWN: &'static [&'static str] = &["from"];
-
     fn read(values: &mut Values) -> Items {
         Items { from: values.number("from", 0..=1_000_000).unwrap_or(0) as usize }
     }
@@ -52,20 +50,20 @@ pub(super) async fn show(
 ) -> Result<Response, Problem> {
     let whole = whole(&context.app, &which.run).await?;
     let known = whole.steps.iter().position(|step| step.id == which.step);
-    let place = known.ok_or_else(|| Problem::not_found("step", &which.step))?;
-    let step = &whole.steps[place];
+    let index = known.ok_or_else(|| Problem::not_found("step", &which.step))?;
+    let step = &whole.steps[index];
     let said = said::now(&context, &whole, |one| one.id == step.id).await;
     let mut room = Room::new();
     let api = format!("/api/v1/runs/{}", whole.view.run.id);
     let content = html! {
         (show::head(&context, &whole))
-        p { a href={ "/runs/" (whole.view.run.id) "#step-" (place) } { "Back to the run" } }
+        p { a href={ "/runs/" (whole.view.run.id) "#step-" (index) } { "Back to the run" } }
         section.card id="step" {
             header {
                 h2 { (called(step)) }
                 (badge(step.part.status, class(step.part.status)))
             }
-            (about(&context, &whole, step, place))
+            (about(&context, &whole, step, index))
             (results("step", &step.part, &api, &mut room))
         }
         (earlier(&context, &step.part))
@@ -85,10 +83,10 @@ pub(super) async fn show(
     Ok(context.show(Page::new(title, content).live(format!("run:{}", whole.view.run.id))))
 }
 
-fn about(context: &PageContext, whole: &WholeRun, step: &StepObject, place: usize) -> Markup {
+fn about(context: &PageContext, whole: &WholeRun, step: &StepObject, index: usize) -> Markup {
     let part = &step.part;
-    let watches = &whole.view.run.position.watches;
-    let watch = watches.iter().find(|watch| watch.step.is_some_and(|at| at as usize == place));
+    let watches = &whole.view.run.state.watches;
+    let watch = watches.iter().find(|watch| watch.step.is_some_and(|at| at as usize == index));
     html! {
         dl.facts {
             dt { "Step" } dd { code { (step.id) } " " span.tag { (step.kind) } }

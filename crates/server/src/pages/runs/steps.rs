@@ -53,8 +53,8 @@ pub(super) fn list(
                 @if whole.steps.len() > ON_A_PAGE { (windows(context, whole.steps.len(), from, "from")) }
             }
             ol.plain.lines {
-                @for (place, step) in steps {
-                    li.step id={ "step-" (place) } { (one(context, whole, step, place, room)) }
+                @for (index, step) in steps {
+                    li.step id={ "step-" (index) } { (one(context, whole, step, index, room)) }
                 }
             }
         }
@@ -66,7 +66,7 @@ pub(super) fn windows(context: &PageContext, count: usize, from: usize, name: &s
     let shown = |number: usize| grouped(number as u64);
     let last = shown((from + ON_A_PAGE).min(count));
     let label = format!("{} to {last} of {}", shown(from + 1), shown(count));
-    let to = |place: usize| with(&context.address, name, Some(&place.to_string()));
+    let to = |index: usize| with(&context.address, name, Some(&index.to_string()));
     html! {
         span.row.small {
             span.muted { (label) }
@@ -80,7 +80,7 @@ fn one(
     context: &PageContext,
     whole: &WholeRun,
     step: &StepObject,
-    place: usize,
+    index: usize,
     room: &mut Room,
 ) -> Markup {
     let part = &step.part;
@@ -94,7 +94,7 @@ fn one(
             span.small.muted.end { (times(context, part)) }
         }
         @if let Some(reason) = &part.reason { p.small.muted { (super::in_a_line(reason)) } }
-        (results(whole, step, place, room))
+        (results(whole, step, index, room))
         (items(step, &address(whole, step)))
         (beside("Undone", step.compensation.as_ref()))
         (beside("Looked whether it was done", step.reconcile.as_ref()))
@@ -110,12 +110,12 @@ pub(super) fn times(context: &PageContext, part: &PartObject) -> Markup {
     }
 }
 
-fn results(whole: &WholeRun, step: &StepObject, place: usize, room: &mut Room) -> Markup {
+fn results(whole: &WholeRun, step: &StepObject, index: usize, room: &mut Room) -> Markup {
     let there = address(whole, step);
     html! {
         @if let Some(error) = &step.part.error {
             @if error.message.len() > super::LINE || error.message.contains('\n') {
-                details id={ "error-" (place) } {
+                details id={ "error-" (index) } {
                     summary { "Error" }
                     (value::cut_text(&error.message, &there, room))
                 }
@@ -125,7 +125,7 @@ fn results(whole: &WholeRun, step: &StepObject, place: usize, room: &mut Room) -
             @let json = output.get();
             @if json.len() <= 80 && json != "null" && !json.contains("\\n") { p.small { "Output: " code { (json) } } }
             @else if json != "null" {
-                (value::folded(&format!("output-{place}"), "Output", json, &there, room))
+                (value::folded(&format!("output-{index}"), "Output", json, &there, room))
             }
         }
     }

@@ -24,7 +24,7 @@ pub(super) async fn last_runs(
 ) -> Result<Vec<RunView>, Problem> {
     let query =
         RunQuery { schedule: Some(looked.schedule().id), limit: LOOKED_AT, ..RunQuery::default() };
-    Ok(context.app.store().runs(query).await?.items)
+    Ok(context.app.views().runs(query).await?.items)
 }
 
 /// Figures of the schedule and its last runs.
@@ -55,7 +55,6 @@ pub(super) fn figures(context: &PageContext, looked: &Looked, runs: &[RunView]) 
     }
 }
 
-/// The declaration.
 pub(super) fn card(context: &PageContext, looked: &Looked) -> Markup {
     let (schedule, declared) = (looked.schedule(), &looked.schedule().declared);
     let timing = &declared.timing;
@@ -159,7 +158,7 @@ fn policies(looked: &Looked) -> Markup {
 fn belongs(looked: &Looked) -> Markup {
     let schedule = looked.schedule();
     html! {
-        @if let Some(trigger) = &schedule.trigger {
+        @if let Some(trigger) = &schedule.declared_by {
             dt { "Declared by" }
             dd {
                 "trigger " code { (trigger) } " of its workflow: "

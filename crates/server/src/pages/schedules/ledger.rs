@@ -4,8 +4,9 @@ use engine::ledger::{Entry, Outcome};
 use maud::{Markup, html};
 use store::{LedgerQuery, LedgerRow};
 
-use super::one::{Looked, SchedulePageParams, cut};
+use super::one::{Looked, cut};
 use crate::http::problem::Problem;
+use crate::http::schedules::occurrences::OccurrenceListParams;
 use crate::pages::listing::{empty, heads, pager};
 use crate::pages::page_context::PageContext;
 use crate::pages::{badge, when};
@@ -16,22 +17,15 @@ const ROWS: usize = 25;
 pub(super) async fn card(
     context: &PageContext,
     looked: &Looked,
-    params: &SchedulePageParams,
+    params: &OccurrenceListParams,
 ) -> Result<Markup, Problem> {
-    let query = LedgerQuery {
-        schedule: looked.schedule().id,
-        outcome: params.outcome,
-        from: None,
-        to: None,
-        limit: ROWS,
-        after: params.paging.after.clone(),
-    };
+    let query = LedgerQuery { limit: ROWS, ..params.query(looked.schedule().id) };
     let page = context.app.store().ledger(query).await?;
     Ok(html! {
         section.card.flush #ledger {
             header { h2 { "What became of it" } (filter(looked, params.outcome)) }
             @if page.items.is_empty() {
-                (none(params))
+                (none(params.outcome))
             } @else {
                 div.scroll tabindex="0" role="region" aria-label="Occurrences" {
                     (table(context, looked, &page.items))
@@ -42,8 +36,8 @@ pub(super) async fn card(
     })
 }
 
-fn none(params: &SchedulePageParams) -> Markup {
-    match params.outcome {
+fn none(outcome: Option<Outcome>) -> Markup {
+    match outcome {
         Some(outcome) => {
             empty("Nothing of the kind.", html! { p { "No occurrence was " (outcome.name()) "." } })
         }

@@ -1,16 +1,16 @@
 //! The list of schedules, with search, filters and actions on several at once.
 
 use axum::response::Response;
-use engine::WorkflowId;
 use engine::schedule::Status;
 use language::Rules;
 use maud::{Markup, html};
-use store::{Page as Part, ScheduleQuery, ScheduleView, Total, WorkflowQuery};
+use store::{ScheduleView, WorkflowQuery};
 
 use super::controls;
 use crate::http::access::Permission;
 use crate::http::problem::Problem;
-use crate::http::query::{Paging, Parameters, Query, Values};
+use crate::http::query::Query;
+use crate::http::schedules::list::ScheduleListParams;
 use crate::http::schedules::object;
 use crate::pages::form::{self, Action};
 use crate::pages::layout::Page;
@@ -27,38 +27,15 @@ const CHOSEN: &str = "chosen";
 /// The name of those checkboxes.
 const BOXES: &str = "schedule_ids:list";
 
-/// The query parameters of the list.
-pub(super) struct ScheduleListParams {
-    status: Option<Status>,
-    workflow: Option<String>,
-    search: Option<String>,
-    paging: Paging,
-}
-
-impl Parameters for ScheduleListParams {
-    const KNOWN: &'static [&'static str] = &["status", "workflow_id", "q", "limit", "cursor"];
-
-    fn read(values: &mut Values) -> ScheduleListParams {
-        ScheduleListParams {
-            status: values.one_of("status", &Status::ALL, Status::name),
-            workflow: values.text("workflow_id"),
-            search: values.text("q"),
-            paging: values.paging(),
-        }
-    }
-}
-
-impl ScheduleListParams {
-    fn is_filtered(&self) -> bool {
-        self.status.is_some() || self.workflow.is_some() || self.search.is_some()
-    }
+fn is_filtered(params: &ScheduleListParams) -> bool {
+    params.status.is_some() || params.workflow.is_some() || params.search.is_some()
 }
 
 pub(super) async fn show(
     context: PageContext,
     Query(params): Query<ScheduleListParams>,
 ) -> Result<Response, Problem> {
-    let found = find(&context, &params).await?;
+    let found = params.find(&context.app, LARGEST).await?;
     let workflows = names(&context).await?;
     let rules = context.app.rules();
     let content = html! {
@@ -85,29 +62,6 @@ pub(super) async fn show(
         }
     };
     Ok(context.show(Page::new("Schedules", content).live("all")))
-}
-
-async fn find(
-    context: &PageContext,
-    params: &ScheduleListParams,
-) -> Result<Part<ScheduleView>, Problem> {
-    let store = context.app.store();
-    let mut workflow: Option<WorkflowId> = None;
-    if let Some(named) = &params.workflow {
-        match store.workflow(named, None).await? {
-            Some(view) => workflow = Some(view.workflow.id),
-            None => return Ok(Part { items: Vec::new(), total: Total::Exact(0), next: None }),
-        }
-    }
-    let query = ScheduleQuery {
-        status: params.status,
-        workflow,
-        search: params.search.clone(),
-        limit: params.paging.limit.min(LARGEST),
-        after: params.paging.after.clone(),
-        offset: 0,
-    };
-    Ok(store.schedules(query).await?)
 }
 
 /// Names of workflows to choose from.
@@ -144,7 +98,7 @@ fn filters(params: &ScheduleListParams, workflows: &[String]) -> Markup {
             }))
             (choices("workflows", workflows))
             button type="submit" { "Show" }
-            @if params.is_filtered() { a.button href="/schedules" { "All" } }
+            @if is_filtered(params) { a.button href="/schedules" { "All" } }
         }
     }
 }
@@ -155,7 +109,7 @@ fn grow(field: Markup) -> Markup {
 }
 
 fn nothing(context: &PageContext, params: &ScheduleListParams) -> Markup {
-    if params.is_filtered() || params.paging.after.is_some() {
+    if is_filtered(params) || params.paging.after.is_some() {
         return empty(
             "No schedule is like that.",
             html! { p { a href="/schedules" { "Show all" } } },

@@ -33,8 +33,6 @@ const YEARS: std::ops::RangeInclusive<i16> = 1900..=2299;
 pub(super) struct Month(Option<Date>);
 
 impl Parameters for Month {
-    const KNOWN: &'static [&'static str] = &["month"];
-
     fn read(values: &mut Values) -> Month {
         let Some(text) = values.text("month") else { return Month(None) };
         let first = format!("{text}-01").parse::<Date>().ok();
@@ -57,8 +55,6 @@ impl Month {
 pub(super) struct Year(Option<i16>);
 
 impl Parameters for Year {
-    const KNOWN: &'static [&'static str] = &["year"];
-
     fn read(values: &mut Values) -> Year {
         let year = values.number("year", *YEARS.start() as u64..=*YEARS.end() as u64);
         Year(year.and_then(|year| i16::try_from(year).ok()))

@@ -12,9 +12,10 @@ use super::{backfill, coming, controls, drawings, facts, ledger, why};
 use crate::http::access::Permission;
 use crate::http::path::SchedulePath;
 use crate::http::problem::Problem;
-use crate::http::query::{Paging, Parameters, Query, Values};
+use crate::http::query::{Parameters, Query, Values};
 use crate::http::schedules::list::view;
 use crate::http::schedules::object;
+use crate::http::schedules::occurrences::OccurrenceListParams;
 use crate::pages::form::{self, Action};
 use crate::pages::layout::Page;
 use crate::pages::page_context::PageContext;
@@ -59,25 +60,16 @@ impl Looked {
 /// The query parameters of the page.
 pub(super) struct SchedulePageParams {
     pub(super) at: Option<String>,
-    pub(super) outcome: Option<engine::ledger::Outcome>,
     pub(super) range: backfill::Range,
-    pub(super) paging: Paging,
+    pub(super) occurrences: OccurrenceListParams,
 }
 
 impl Parameters for SchedulePageParams {
-    const KNOWN: &'static [&'static str] =
-        &["at", "outcome", "past_from", "past_to", "past_limit", "limit", "cursor"];
-
     fn read(values: &mut Values) -> SchedulePageParams {
         SchedulePageParams {
             at: values.text("at"),
-            outcome: values.one_of(
-                "outcome",
-                &engine::ledger::Outcome::ALL,
-                engine::ledger::Outcome::name,
-            ),
             range: backfill::Range::read(values),
-            paging: values.paging(),
+            occurrences: OccurrenceListParams::read(values),
         }
     }
 }
@@ -102,7 +94,7 @@ pub(super) async fn show(
         }
         (drawings::cards(&context, &looked, &runs))
         (incidents)
-        (ledger::card(&context, &looked, &params).await?)
+        (ledger::card(&context, &looked, &params.occurrences).await?)
         div.columns {
             (why::card(&context, &looked, params.at.as_deref()).await?)
             (backfill::card(&context, &looked, &params.range))
@@ -129,7 +121,7 @@ pub(super) fn head(context: &PageContext, looked: &Looked) -> Markup {
                 @if context.may(Permission::Design) {
                     a.button href={ (looked.address()) "/edit" } { "Edit" }
                     // A schedule that a definition declares can only be removed with its trigger.
-                    @if schedule.trigger.is_none() {
+                    @if schedule.declared_by.is_none() {
                         (Action::new(format!("schedules/{}", schedule.id), "Delete")
                             .method("DELETE")
                             .next("/schedules")

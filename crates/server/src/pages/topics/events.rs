@@ -5,12 +5,12 @@ use axum::response::Response;
 use engine::topics::EventState;
 use maud::{Markup, html};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use store::{EventQuery, EventView, TopicView};
+use store::{EventView, TopicView};
 
 use crate::http::access::Permission;
 use crate::http::problem::Problem;
-use crate::http::query::{Paging, Parameters, Query, Values};
-use crate::http::topics::find;
+use crate::http::query::Query;
+use crate::http::topics::events::EventListParams;
 use crate::pages::badge::badge;
 use crate::pages::form::{self, Action, hidden};
 use crate::pages::layout::Page;
@@ -21,36 +21,18 @@ use crate::pages::when;
 /// How many characters of a payload are shown; the API has all of it.
 const SHOWN: usize = 2_000;
 
-pub(super) struct EventListParams {
-    state: Option<EventState>,
-    paging: Paging,
-}
-
-impl Parameters for EventListParams {
-    const KNOWN: &'static [&'static str] = &["state", "limit", "cursor"];
-
-    fn read(values: &mut Values) -> EventListParams {
-        EventListParams {
-            state: values.one_of("state", &EventState::ALL, EventState::name),
-            paging: values.paging(),
-        }
-    }
-}
-
 pub(super) async fn list(
     context: PageContext,
     Path(id): Path<String>,
     Query(params): Query<EventListParams>,
 ) -> Result<Response, Problem> {
-    let view = find(&context.app, &id, None).await?;
-    let query = EventQuery {
-        topic: view.topic.id,
-        state: params.state,
-        oldest_first: params.state == Some(EventState::Pending),
-        limit: params.paging.limit,
-        after: params.paging.after,
-    };
-    let page = context.app.store().events(query).await?;
+    let view = params.topic(&context.app, &id).await?;
+    let mut query = params.query(view.topic.id);
+    // The oldest pending event is the one that is worked on next.
+    if params.order.is_none() {
+        query.oldest_first = params.state == Some(EventState::Pending);
+    }
+    let page = context.app.views().events(query).await?;
     let content = html! {
         div.head {
             div.trail { a href="/topics" { "Topics" } }
@@ -131,7 +113,7 @@ fn row(context: &PageContext, topic: &TopicView, EventView { event, run }: &Even
     let shown: String = payload.chars().take(SHOWN).collect();
     let id = &event.message.message_id;
     html! {
-        tr id={ "event-" (event.fate.key) } {
+        tr id={ "event-" (event.status.key) } {
             td {
                 div.name { (event.message.title.as_deref().unwrap_or(id)) }
                 @if event.message.title.is_some() { div.small.muted.mono { (id) } }
@@ -139,18 +121,18 @@ fn row(context: &PageContext, topic: &TopicView, EventView { event, run }: &Even
                     summary.small { "payload" }
                     pre tabindex="0" { (shown) @if shown.len() < payload.len() { "…" } }
                 }
-                @if let Some(reason) = &event.fate.reason { div.small { (reason) } }
+                @if let Some(reason) = &event.status.reason { div.small { (reason) } }
             }
             td data-label="state" {
-                (badge(event.fate.state.name(), class(event.fate.state)))
-                @if event.fate.attempt > 0 { div.small.muted { "given back " (event.fate.attempt) " times" } }
+                (badge(event.status.state.name(), class(event.status.state)))
+                @if event.status.attempt > 0 { div.small.muted { "given back " (event.status.attempt) " times" } }
             }
             td data-label="published" { (when::at_and_age(context, event.created_at)) }
             td data-label="run" {
                 @if let Some(run) = run { a href={ "/runs/" (run) } { "run" } } @else { span.muted { "–" } }
             }
             td.actions {
-                @if event.fate.state == EventState::Pending && context.may(Permission::Operate) {
+                @if event.status.state == EventState::Pending && context.may(Permission::Operate) {
                     @let id = utf8_percent_encode(id, NON_ALPHANUMERIC);
                     (Action::new(format!("topics/{}/events/{id}/skip", topic.topic.id), "Skip")
                         .ask("Nobody will work on this event. Skip it?")

@@ -6,7 +6,7 @@ use axum::Router;
 use axum::response::Response;
 use axum::routing::get;
 use maud::{Markup, html};
-use store::{TopicQuery, TopicView};
+use store::TopicView;
 
 use super::layout::Page;
 use super::listing::{empty, grouped, pager};
@@ -14,42 +14,18 @@ use super::page_context::PageContext;
 use super::when;
 use crate::http::App;
 use crate::http::problem::Problem;
-use crate::http::query::{Paging, Parameters, Query, Values};
+use crate::http::query::Query;
+use crate::http::topics::TopicListParams;
 
 pub(super) fn routes() -> Router<App> {
     Router::new().route("/topics", get(list)).route("/topics/{topic}", get(events::list))
-}
-
-struct TopicListParams {
-    name: Option<String>,
-    workflow: Option<String>,
-    paging: Paging,
-}
-
-impl Parameters for TopicListParams {
-    const KNOWN: &'static [&'static str] = &["name", "workflow", "limit", "cursor"];
-
-    fn read(values: &mut Values) -> TopicListParams {
-        TopicListParams {
-            name: values.text("name"),
-            workflow: values.text("workflow"),
-            paging: values.paging(),
-        }
-    }
 }
 
 async fn list(
     context: PageContext,
     Query(params): Query<TopicListParams>,
 ) -> Result<Response, Problem> {
-    let query = TopicQuery {
-        id: None,
-        name: params.name.clone(),
-        workflow: params.workflow.clone(),
-        limit: params.paging.limit,
-        after: params.paging.after,
-    };
-    let page = context.app.store().topics(query).await?;
+    let page = context.app.store().topics(params.query()).await?;
     let content = html! {
         div.head { h1 { "Topics" } }
         p.lead { "What producers publish, and consumers, processes and people work on." }

@@ -3,12 +3,11 @@
 use axum::response::Response;
 use maud::{Markup, html};
 
-use super::source::Which;
 use super::{Tab, head};
 use crate::http::path::PathId;
 use crate::http::problem::Problem;
 use crate::http::query::Query;
-use crate::http::workflows::find_workflow;
+use crate::http::workflows::{RevisionParams, find_workflow};
 use crate::pages::form::{area, hidden, select};
 use crate::pages::layout::Page;
 use crate::pages::page_context::PageContext;
@@ -54,10 +53,10 @@ pub(super) async fn new(context: PageContext, Query(()): Query<()>) -> Result<Re
 pub(super) async fn edit(
     context: PageContext,
     PathId(id): PathId,
-    Query(which): Query<Which>,
+    Query(RevisionParams { revision }): Query<RevisionParams>,
 ) -> Result<Response, Problem> {
     let newest = find_workflow(&context.app, &id, None).await?.workflow.newest;
-    let revision = which.revision.unwrap_or(newest);
+    let revision = revision.unwrap_or(newest);
     let view = find_workflow(&context.app, &id, Some(revision)).await?;
     let is_script = view.definition.script.is_some();
     let content = html! {

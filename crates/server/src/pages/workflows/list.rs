@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use axum::response::Response;
 use engine::WorkflowId;
 use maud::{Markup, html};
-use store::{RunView, WorkflowQuery, WorkflowView};
+use store::{RunView, WorkflowView};
 
 use super::address;
 use crate::http::access::Permission;
 use crate::http::problem::Problem;
-use crate::http::query::{Paging, Parameters, Query, Values};
+use crate::http::query::Query;
+use crate::http::workflows::WorkflowListParams;
 use crate::pages::layout::Page;
 use crate::pages::listing::{empty, grouped, pager};
 use crate::pages::page_context::PageContext;
@@ -20,32 +21,12 @@ use crate::pages::{badge, when};
 /// How many workflows a page shows at most.
 const MOST: usize = 50;
 
-pub(super) struct WorkflowListParams {
-    search: Option<String>,
-    system: bool,
-    paging: Paging,
-}
-
-impl Parameters for WorkflowListParams {
-    const KNOWN: &'static [&'static str] = &["search", "system", "limit", "cursor"];
-
-    fn read(values: &mut Values) -> WorkflowListParams {
-        let system = values.flag("system");
-        WorkflowListParams { search: values.text("search"), system, paging: values.paging() }
-    }
-}
-
 pub(super) async fn show(
     context: PageContext,
     Query(params): Query<WorkflowListParams>,
 ) -> Result<Response, Problem> {
-    let WorkflowListParams { search, system, paging } = params;
-    let query = WorkflowQuery {
-        search: search.clone(),
-        hides_system: !system,
-        limit: paging.limit.min(MOST),
-        after: paging.after,
-    };
+    let mut query = params.query();
+    query.limit = query.limit.min(MOST);
     let page = context.app.store().workflows(query).await?;
     let ids = page.items.iter().map(|view| view.workflow.id).collect();
     let last: HashMap<WorkflowId, RunView> =
@@ -60,12 +41,12 @@ pub(super) async fn show(
         form.search method="get" action="/workflows" role="search" {
             div.field.grow {
                 label for="search" { "Name" }
-                input type="search" id="search" name="search" value=(search.as_deref().unwrap_or_default());
+                input type="search" id="search" name="search" value=(params.search.as_deref().unwrap_or_default());
             }
             button type="submit" { "Show" }
         }
         section.card.flush aria-label="Workflows" {
-            (table(&context, &rows, search.is_some()))
+            (table(&context, &rows, params.search.is_some()))
             @if !rows.is_empty() { (pager(&context, page.total, page.next.as_ref())) }
         }
     };

@@ -38,9 +38,10 @@ pub(super) fn routes() -> Router<App> {
 
 /// The address of a workflow's page.
 fn address(workflow: &Workflow) -> String {
-    match TAKEN.contains(&workflow.name.as_str()) {
-        true => format!("/workflows/{}", workflow.id),
-        false => format!("/workflows/{}", workflow.name),
+    if TAKEN.contains(&workflow.name.as_str()) {
+        format!("/workflows/{}", workflow.id)
+    } else {
+        format!("/workflows/{}", workflow.name)
     }
 }
 

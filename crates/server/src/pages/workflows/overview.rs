@@ -30,8 +30,6 @@ pub(super) struct Part {
 }
 
 impl Parameters for Part {
-    const KNOWN: &'static [&'static str] = &["graph"];
-
     fn read(values: &mut Values) -> Part {
         Part { graph: values.flag("graph") }
     }
@@ -46,14 +44,13 @@ pub(super) async fn show(
     let view = find_workflow(app, &id, None).await?;
     let workflow = view.workflow.id;
     let recent = RunQuery { workflow: Some(workflow), limit: LINES, ..RunQuery::default() };
-    let recent = app.store().runs(recent).await?.items;
+    let recent = app.views().runs(recent).await?.items;
     let named = of_workflow(app, workflow, &view.definition).await?;
-    let mutations = match view.definition.consumers.is_empty() {
-        true => Vec::new(),
-        false => {
-            let query = MutationQuery { workflow: Some(workflow), limit: LINES, after: None };
-            app.store().mutations(query).await?.items
-        }
+    let mutations = if view.definition.consumers.is_empty() {
+        Vec::new()
+    } else {
+        let query = MutationQuery { workflow: Some(workflow), limit: LINES, after: None };
+        app.views().mutations(query).await?.items
     };
     let object = shown(app, view.clone()).await?;
     let content = html! {

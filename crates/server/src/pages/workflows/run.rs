@@ -11,7 +11,6 @@ use super::{Tab, address, head};
 use crate::http::path::PathId;
 use crate::http::problem::Problem;
 use crate::http::query::Query;
-use crate::http::runs::shown_input;
 use crate::http::workflows::find_workflow;
 use crate::pages::form::{area, hidden};
 use crate::pages::layout::Page;
@@ -51,9 +50,10 @@ pub(super) async fn show(
 fn form(context: &PageContext, view: &WorkflowView, payload: Option<(&str, String)>) -> Markup {
     // A workflow with only handlers: they run as soon as it is free, so there is no run to show
     // yet.
-    let next = match view.definition.steps.is_empty() {
-        true => address(&view.workflow),
-        false => "/runs/{id}".to_owned(),
+    let next = if view.definition.steps.is_empty() {
+        address(&view.workflow)
+    } else {
+        "/runs/{id}".to_owned()
     };
     let (hint, payload) = payload.unwrap_or(("Any JSON; nothing, if left empty.", String::new()));
     html! {
@@ -105,9 +105,9 @@ fn fields(input: &InputSchema) -> Markup {
 
 async fn last(context: &PageContext, view: &WorkflowView) -> Result<Option<String>, Problem> {
     let query = RunQuery { workflow: Some(view.workflow.id), limit: 1, ..RunQuery::default() };
-    let found = context.app.store().runs(query).await?.items.pop();
+    let found = context.app.views().runs(query).await?.items.pop();
     let found = found.filter(|view| view.run.handler.is_none());
-    let input = found.map(|view| shown_input(&view, context.app.secrets()));
+    let input = found.map(|view| view.run.input);
     let input = input.filter(|input| input.get().len() <= LONGEST);
     let value: Option<Value> = input.and_then(|input| serde_json::from_str(input.get()).ok());
     // The stored input also holds what started the run; the payload is a part of it.

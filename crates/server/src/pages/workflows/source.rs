@@ -7,8 +7,8 @@ use super::{Tab, address, head};
 use crate::http::access::Permission;
 use crate::http::path::PathId;
 use crate::http::problem::Problem;
-use crate::http::query::{Parameters, Query, Values};
-use crate::http::workflows::find_workflow;
+use crate::http::query::Query;
+use crate::http::workflows::{RevisionParams, find_workflow};
 use crate::pages::layout::Page;
 use crate::pages::page_context::PageContext;
 use crate::pages::value::bytes;
@@ -17,25 +17,12 @@ use crate::pages::when;
 /// How many bytes of a text are shown. The editor has all of it.
 const LONGEST: usize = 64 * 1024;
 
-pub(super) struct Which {
-    pub(super) revision: Option<u32>,
-}
-
-impl Parameters for Which {
-    const KNOWN: &'static [&'static str] = &["revision"];
-
-    fn read(values: &mut Values) -> Which {
-        let revision = values.number("revision", 1..=u64::from(u32::MAX));
-        Which { revision: revision.and_then(|number| u32::try_from(number).ok()) }
-    }
-}
-
 pub(super) async fn show(
     context: PageContext,
     PathId(id): PathId,
-    Query(which): Query<Which>,
+    Query(RevisionParams { revision }): Query<RevisionParams>,
 ) -> Result<Response, Problem> {
-    let view = find_workflow(&context.app, &id, which.revision).await?;
+    let view = find_workflow(&context.app, &id, revision).await?;
     let revision = view.revision;
     let here = address(&view.workflow);
     let content = html! {

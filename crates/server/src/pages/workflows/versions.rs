@@ -29,10 +29,8 @@ pub(super) struct VersionParams {
 }
 
 impl Parameters for VersionParams {
-    const KNOWN: &'static [&'static str] = &["from", "to", "before"];
-
     fn read(values: &mut Values) -> VersionParams {
-        let mut number = |name: &str| {
+        let mut number = |name: &'static str| {
             let number = values.number(name, 1..=u64::from(u32::MAX));
             number.and_then(|number| u32::try_from(number).ok())
         };

@@ -66,9 +66,10 @@ fn styled_json(text: &str, style: &JsonStyle) -> String {
         match letter {
             _ if is_numbered => {
                 for unit in letter.encode_utf16(&mut [0; 2]) {
-                    written.push_str(&match style.capitals {
-                        true => format!("\\u{unit:04X}"),
-                        false => format!("\\u{unit:04x}"),
+                    written.push_str(&if style.capitals {
+                        format!("\\u{unit:04X}")
+                    } else {
+                        format!("\\u{unit:04x}")
                     });
                 }
             }
@@ -133,10 +134,9 @@ fn in_ascii(text: &str) -> String {
 
 /// Writes each byte that is not ASCII with `write`.
 fn beyond_ascii(text: &str, write: impl Fn(u8) -> String) -> String {
-    let written = text.bytes().map(|byte| match byte.is_ascii() {
-        true => char::from(byte).to_string(),
-        false => write(byte),
-    });
+    let written = text
+        .bytes()
+        .map(|byte| if byte.is_ascii() { char::from(byte).to_string() } else { write(byte) });
     written.collect()
 }
 

@@ -160,3 +160,19 @@ async fn curl_is_told_that_it_sends_too_much() {
         assert!(said.ends_with("\n413") && said.contains("1024 KiB"), "{more:?}: {said}");
     }
 }
+
+#[tokio::test]
+async fn a_request_without_a_host_is_refused() {
+    let node = Node::start().await;
+    for (request, status) in [
+        ("GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n", "400"),
+        ("GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "200"),
+        ("GET /healthz HTTP/1.0\r\n\r\n", "200"),
+    ] {
+        let mut stream = connect(&node, HERE).await;
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.split(' ').nth(1) == Some(status), "{request}: {answer}");
+    }
+}

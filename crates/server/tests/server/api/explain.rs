@@ -35,3 +35,19 @@ async fn a_schedule_tells_why() {
     assert!(told[1].starts_with("It is paused: "), "{told:?}");
     assert!(!told.iter().any(|sentence| sentence.starts_with("Next is")), "{told:?}");
 }
+
+#[tokio::test]
+async fn a_run_that_is_set_aside_says_so_and_what_to_do() {
+    let node = Node::start().await;
+    node.publish("name: ask\nsteps: [{id: a, type: human_approval, title: Go?}]\n").await;
+    let run = node.run("ask").await;
+    node.until("/api/v1/approvals", |list| list["items"] != json!([])).await;
+    let store = node.server.hub().store().clone();
+    let key = store.run(run.parse().unwrap()).await.unwrap().unwrap().view.run.key;
+    let now = node.server.hub().now();
+    store.set_aside(engine::turn::Wakeup::Run(key), "bad state", now).await.unwrap();
+    let told = node.get(&format!("/api/v1/runs/{run}/explain")).await.expect(200).to_string();
+    for part in ["It is set aside since", "bad state", "punctual doctor --repair"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+}

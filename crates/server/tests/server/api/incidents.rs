@@ -282,3 +282,32 @@ async fn channels_are_shown_without_secrets_and_tried() {
     assert!(no_secret.contains("PUNCTUAL_WEBHOOK_SECRET"), "{no_secret}");
     assert!(test("pigeon:roof").await.problem(422).contains("channel"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_that_only_a_payload_holds_is_told_to_nobody() {
+    let mut receiver = Receiver::start().await;
+    let node = Node::start_with(|options| {
+        signing(options);
+        let secret = ("PUNCTUAL_SECRET_KEY".into(), "hunter22".into());
+        options.secrets = server::Secrets::read(None, [secret]).unwrap().into();
+    })
+    .await;
+    let hook = format!("webhook: '{}/hook'", receiver.url);
+    let tell = format!(
+        "name: tell\nsteps:\n  - id: say\n    type: notification\n    to: [{{{hook}}}]\n    \
+         message: 'got {{{{ input.key }}}}, have {{{{ secrets.KEY }}}}'\n    \
+         data: {{given: '{{{{ input.key | upper }}}}', held: '{{{{ secrets.KEY }}}}'}}\n"
+    );
+    node.publish(&tell).await;
+    node.publish(&definition(&format!("on_failure: {{notify: {{{hook}}}}}\n"))).await;
+    let body = json!({"payload": {"code": 3, "key": "hunter22", "x": "aHVudGVyMjI="}});
+    node.post("/api/v1/workflows/backup/runs", body.clone()).await.expect(201);
+    let told = receiver.next().await.to_string();
+    assert!(!told.contains("hunter22") && !told.contains("aHVudGVyMjI"), "{told}");
+    assert!(told.contains("\"key\":\"***\""), "{told}");
+    // A template that names the secret sends it.
+    node.post("/api/v1/workflows/tell/runs", body).await.expect(201);
+    let told = receiver.next().await;
+    assert_eq!(told["data"]["message"], "got ***, have hunter22");
+    assert_eq!(told["data"]["about"], json!({"given": "***", "held": "hunter22"}), "{told}");
+}

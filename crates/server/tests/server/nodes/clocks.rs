@@ -27,7 +27,7 @@ async fn a_clock_that_is_an_hour_off_changes_nothing() {
         let due = SystemClock.now().checked_add(SignedDuration::from_secs(2)).unwrap();
         let text = format!(r#"{{"name": "s", "at": "{due}", "catch_up": "none"}}"#);
         let declared = read_written(&text).unwrap().declared;
-        let new = NewSchedule { workflow, trigger: None, declared };
+        let new = NewSchedule { workflow, declared_by: None, declared };
         hub.command(Command::CreateSchedules(vec![new]), None).await.unwrap();
         ground.until("SELECT count(*) FROM ended_runs WHERE status = 4", |runs| runs == 1).await;
         let early =

@@ -18,7 +18,7 @@ async fn each_of_many_occurrences_at_once_has_exactly_one_run() {
     let due = hub.now().checked_add(jiff::SignedDuration::from_secs(2)).unwrap();
     let text = format!(r#"{{"name": "s", "at": "{due}"}}"#);
     let declared = read_written(&text).unwrap().declared;
-    let new = NewSchedule { workflow, trigger: None, declared };
+    let new = NewSchedule { workflow, declared_by: None, declared };
     hub.command(Command::CreateSchedules(vec![new; 200]), None).await.unwrap();
     let ended = "SELECT count(*) FROM ended_runs WHERE status = 4";
     ground.until(ended, |runs| runs >= 200).await;

@@ -1,7 +1,6 @@
 //! Workers: they claim attempts, send heartbeats, report, and are fenced.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use engine::run::RunStatus;
 use jiff::{SignedDuration, Timestamp};
@@ -51,14 +50,17 @@ async fn a_worker_takes_a_run_from_step_to_step() {
 
 #[tokio::test]
 async fn a_claim_waits_for_what_comes_and_no_longer_than_asked() {
-    let node = Node::start().await;
+    let ground = Ground::new();
+    let store = GatedStore::new(ground.open().await);
+    let node = Node::start_over(ground, store.clone(), |_| {}).await;
     node.publish(TWO_STEPS).await;
     assert!(claim(&node, "q", json!({"wait_seconds": 0})).await.is_empty());
     assert!(claim(&node, "q", json!({"wait_seconds": 0.2})).await.is_empty());
+    let before = *store.unanswered.borrow();
     let waiting = [claim_one(&node, "q"), claim_one(&node, "q")];
     let starting = async {
-        // Both claims are waiting by now, or will find an attempt at once: either is right.
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        // Both claims have looked once, and found nothing.
+        tokio::time::timeout(PATIENCE, store.held(before + 2)).await.unwrap();
         let first = start(&node, "t", json!({"n": 1})).await;
         let second = start(&node, "t", json!({"n": 2})).await;
         [first, second]
@@ -265,10 +267,13 @@ async fn bad_questions_are_refused_with_their_place() {
 async fn what_another_node_queues_is_found() {
     let ground = Ground::shared();
     let first = Node::start_on(ground.clone(), |options| options.node = "first".into()).await;
-    let second = Node::start_on(ground, |options| options.node = "second".into()).await;
+    let store = GatedStore::new(ground.open().await);
+    let second =
+        Node::start_over(ground, store.clone(), |options| options.node = "second".into()).await;
     first.publish(TWO_STEPS).await;
     let starting = async {
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        // The claim has looked once, and found nothing.
+        tokio::time::timeout(PATIENCE, store.held(1)).await.unwrap();
         start(&first, "t", json!({"n": 1})).await
     };
     let (attempt, run) = tokio::join!(claim_one(&second, "q"), starting);

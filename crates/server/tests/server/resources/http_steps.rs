@@ -217,9 +217,12 @@ async fn an_answer_is_measured_unpacked() {
 
 #[tokio::test]
 async fn a_secret_in_a_url_is_shown_nowhere() {
-    let peer = peer(|path| match path.starts_with("/refuse") {
-        true => Response::builder().status(400).body(path.to_owned().into()).unwrap(),
-        false => text(path.to_owned()),
+    let peer = peer(|path| {
+        if path.starts_with("/refuse") {
+            Response::builder().status(400).body(path.to_owned().into()).unwrap()
+        } else {
+            text(path.to_owned())
+        }
     })
     .await;
     let node = node(&format!("127.0.0.1:{}", peer.port)).await;

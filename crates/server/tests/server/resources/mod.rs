@@ -6,6 +6,7 @@ mod http_steps;
 mod output;
 mod payloads;
 mod runs;
+mod secrets;
 mod steps;
 mod upkeep;
 mod workflows;

@@ -73,7 +73,7 @@ impl House {
             panic!("not saved");
         };
         let declared = read_written(fields).unwrap().declared;
-        let new = NewSchedule { workflow: id, trigger: None, declared };
+        let new = NewSchedule { workflow: id, declared_by: None, declared };
         let create = Command::CreateSchedules(vec![new; count]);
         match self.hub.command(create, None).await.unwrap().answer {
             Answer::Created(ids) => ids,

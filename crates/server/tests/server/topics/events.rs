@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::harness::Node;
+
 use super::{EVENTS, ORDERS, ids, order, publish, shop};
 
 #[tokio::test]
@@ -72,4 +74,22 @@ async fn any_message_id_can_be_asked_for() {
         node.get(&format!("{EVENTS}/{unknown}")).await.problem(404);
     }
     assert_eq!(node.get(ORDERS).await.expect(200)["pending"], 4);
+}
+
+#[tokio::test]
+async fn an_event_for_a_paused_workflow_starts_its_run_after_the_resume() {
+    let node = Node::start().await;
+    let text = "name: take\ntopics: [orders]\n\
+                triggers: [{id: told, type: event, topic: orders}]\n\
+                steps: [{id: a, type: noop}]\n";
+    node.publish(text).await;
+    node.post("/api/v1/workflows/take/pause", json!({})).await.expect(200);
+    node.post("/api/v1/topics/orders/events", json!({"message_id": "a"})).await.expect(201);
+    let runs = node.get("/api/v1/runs?workflow=take").await.expect(200);
+    assert_eq!(runs["items"][0]["status"], "pending", "{runs}");
+    let run = runs["items"][0]["id"].as_str().unwrap().to_owned();
+    let told = node.get(&format!("/api/v1/runs/{run}/explain")).await.expect(200);
+    assert!(told.to_string().contains("until workflow take is resumed"), "{told}");
+    node.post("/api/v1/workflows/take/resume", json!({})).await.expect(200);
+    assert_eq!(node.ended(&run).await["status"], "succeeded");
 }

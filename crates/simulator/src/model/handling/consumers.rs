@@ -185,9 +185,10 @@ impl Model {
             None if pending => vec![Some(now + LOOKS_AGAIN)],
             None => vec![None, Some(now + LOOKS_AGAIN)],
         };
-        match expected.contains(&row.wake_at) {
-            true => Ok(()),
-            false => broken("wake", format!("{row:?} at {now}, expected {expected:?}")),
+        if expected.contains(&row.wake_at) {
+            Ok(())
+        } else {
+            broken("wake", format!("{row:?} at {now}, expected {expected:?}"))
         }
     }
 
@@ -215,9 +216,10 @@ impl Model {
         let doubled = FIRST_RETRY << row.failures.saturating_sub(1).min(20);
         let expected = seen.now + doubled.min(LONGEST_RETRY);
         let failed = before.map_or(0, |before| before.failures) + 1;
-        match at == expected && row.failures == failed && row.failures <= 5 {
-            true => Ok(()),
-            false => broken("retry", format!("{row:?}, expected {expected} after {failed}")),
+        if at == expected && row.failures == failed && row.failures <= 5 {
+            Ok(())
+        } else {
+            broken("retry", format!("{row:?}, expected {expected} after {failed}"))
         }
     }
 

@@ -93,9 +93,10 @@ impl Model {
             return broken("events", format!("{before:?} became {row:?}"));
         }
         let is_as_often = row.attempt == attempt || self.is_left_behind(was_run);
-        match is_as_often && (row.state == Reserved) <= row.run.is_some() {
-            true => Ok(()),
-            false => broken("events", format!("{before:?} became {row:?}, given back {attempt}")),
+        if is_as_often && (row.state == Reserved) <= row.run.is_some() {
+            Ok(())
+        } else {
+            broken("events", format!("{before:?} became {row:?}, given back {attempt}"))
         }
     }
 
@@ -200,7 +201,7 @@ impl Model {
         for moved in seen.moved {
             let (Some(whole), None) = (&moved.row.whole, &moved.row.handler) else { continue };
             let waits = (0..).zip(&whole.steps).filter(|(step, waits)| {
-                let is_done = moved.row.position.states.of(*step) == StepState::Completed;
+                let is_done = moved.row.state.states.of(*step) == StepState::Completed;
                 matches!(waits.action, Action::WaitFor(_)) && is_done
             });
             let has = |event: &&EventRow| event.run == Some(moved.row.key);

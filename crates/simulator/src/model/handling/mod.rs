@@ -68,7 +68,7 @@ struct Gave<'a> {
 impl Gave<'_> {
     /// Whether the phase counted as a success.
     fn is_done(&self) -> bool {
-        self.after.position.states.of(self.part.step) == StepState::Completed
+        self.after.state.states.of(self.part.step) == StepState::Completed
     }
 }
 
@@ -118,7 +118,7 @@ fn gave<'a>(cause: &Cause, moved: &'a [Moved]) -> Vec<Gave<'a>> {
     let gave = |(run, token, end): (i64, u32, &AttemptEnd)| {
         let moved = moved.iter().find(|moved| moved.row.key == run)?;
         let before = moved.before.as_ref()?;
-        let part = before.position.with_token(token)?.part();
+        let part = before.state.with_token(token)?.part();
         let AttemptEnd::Succeeded { output } = end else { return None };
         let phase = before.phase(part)?;
         let output = serde_json::from_str(output.get()).unwrap_or_default();

@@ -52,7 +52,7 @@ impl Model {
     /// Checks that a retry begins after the mutation.
     fn check_goes_on(&self, row: &RunRow) -> Checked {
         let Some(step) = row.step_of(MUTATION) else { return Ok(()) };
-        match row.position.states.of(step) {
+        match row.state.states.of(step) {
             StepState::Completed | StepState::Skipped => Ok(()),
             state => broken("deeds", format!("run {} is a retry, and {state:?} again", row.key)),
         }
@@ -77,7 +77,7 @@ impl Model {
             is_it && gave.output["status"] == "did_not_happen"
         });
         let was_cancelled = before.is_some_and(|before| {
-            let ending = before.position.ending.as_ref();
+            let ending = before.state.ending.as_ref();
             ending.is_some_and(|ending| ending.ending == engine::run::Ending::Cancelled)
         });
         if is_denied || found || was_cancelled {
@@ -90,8 +90,8 @@ impl Model {
     fn check_noted(&self, row: &RunRow) -> Checked {
         let Some(step) = row.step_of(MUTATION) else { return Ok(()) };
         let noted = self.handling.mutations.get(&row.key).copied();
-        let doing = row.position.part(step, Item::Whole).map(|active| &active.doing);
-        let expected = match (doing, row.position.states.of(step)) {
+        let status = row.state.part(step, Item::Whole).map(|active| &active.status);
+        let expected = match (status, row.state.states.of(step)) {
             (Some(ActivityStatus::Performed { .. } | ActivityStatus::Claimed { .. }), _) => {
                 MutationStatus::InFlight
             }
@@ -100,20 +100,20 @@ impl Model {
             (None, StepState::Failed) => MutationStatus::Failed,
             _ => return Ok(()),
         };
-        match noted == Some(expected) {
-            true => Ok(()),
-            false => {
-                let message = format!("run {}: noted {noted:?}, it is {expected:?}", row.key);
-                broken("noted", message)
-            }
+        if noted == Some(expected) {
+            Ok(())
+        } else {
+            let message = format!("run {}: noted {noted:?}, it is {expected:?}", row.key);
+            broken("noted", message)
         }
     }
 
     /// Checks that the run and its workflow wait while a mutation's outcome is unknown.
     fn check_suspended(&self, row: &RunRow) -> Checked {
-        let is_unknown = |active: &Activity| matches!(active.doing, ActivityStatus::Unknown { .. });
-        let is_unknown = row.position.active.iter().any(is_unknown);
-        let looks = row.position.active.iter().any(|active| active.item < Item::Whole);
+        let is_unknown =
+            |active: &Activity| matches!(active.status, ActivityStatus::Unknown { .. });
+        let is_unknown = row.state.active.iter().any(is_unknown);
+        let looks = row.state.active.iter().any(|active| active.item < Item::Whole);
         if is_unknown && row.status != RunStatus::Suspended && !looks {
             return broken("guessed", format!("run {} goes on, and nobody knows", row.key));
         }

@@ -92,7 +92,7 @@ impl Model {
                 continue;
             }
             for (at, step) in (0..).zip(&whole.steps) {
-                let is_done = |run: &RunRow| run.position.states.of(at) == StepState::Completed;
+                let is_done = |run: &RunRow| run.state.states.of(at) == StepState::Completed;
                 if !is_done(&moved.row) || moved.before.as_ref().is_some_and(is_done) {
                     continue;
                 }

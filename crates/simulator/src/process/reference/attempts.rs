@@ -17,15 +17,15 @@ const HEALS: [&str; 2] = ["trouble", "timeout"];
 
 impl Seen<'_> {
     pub(super) fn check_attempts(&self, story: &Story) -> Checked {
-        let position = &self.after.position;
-        for active in &position.active {
+        let state = &self.after.state;
+        for active in &state.active {
             self.check_active(active)?;
         }
         self.check_history()?;
         let is_performed = |active: &&Activity| {
-            active.doing.is_performed() || matches!(active.doing, ActivityStatus::Queued { .. })
+            active.status.is_performed() || matches!(active.status, ActivityStatus::Queued { .. })
         };
-        let performed = position.active.iter().filter(is_performed).count();
+        let performed = state.active.iter().filter(is_performed).count();
         let limit = self.is.definition.max_concurrent_steps;
         if let Some(limit) = limit.filter(|limit| performed > *limit as usize) {
             let message = format!("run {}: {performed} steps at a time", self.after.key);
@@ -61,7 +61,7 @@ impl Seen<'_> {
         };
         let before = self.before.filter(|before| !before.is_ending());
         let Some(((token, end), before)) = said.zip(before) else { return Ok(()) };
-        let Some(part) = before.position.with_token(token).map(Activity::part) else {
+        let Some(part) = before.state.with_token(token).map(Activity::part) else {
             return Ok(());
         };
         let row = self.is.row(part.step, part.item);
@@ -72,9 +72,10 @@ impl Seen<'_> {
             }),
             _ => row.is_some_and(|row| row.status != StepStatus::Completed),
         };
-        match fits {
-            true => Ok(()),
-            false => self.broken("reports", part.step, &format!("{end:?}, its row: {row:?}")),
+        if fits {
+            Ok(())
+        } else {
+            self.broken("reports", part.step, &format!("{end:?}, its row: {row:?}"))
         }
     }
 
@@ -90,18 +91,18 @@ impl Seen<'_> {
     /// before what the run has recorded already.
     fn stamp(&self) -> i64 {
         let Some(before) = self.before else { return self.now };
-        let since = before.position.active.iter().filter_map(|active| active.doing.since());
+        let since = before.state.active.iter().filter_map(|active| active.status.since());
         let since = since.map(|at| at.as_millisecond()).chain(before.started_at);
         let known = since.fold(before.created_at, i64::max);
         if known - self.now <= OVERLAP { known.max(self.now) } else { self.now }
     }
 
     fn check_active(&self, active: &Activity) -> Checked {
-        let is_old = self.was_active(active.part()).is_some_and(|was| was.doing == active.doing);
+        let is_old = self.was_active(active.part()).is_some_and(|was| was.status == active.status);
         if is_old {
             return Ok(());
         }
-        match &active.doing {
+        match &active.status {
             ActivityStatus::Retrying { at } => {
                 let retry = self.retry(active.step, active.item);
                 let wait = backoff(&retry, active.attempt);
@@ -116,9 +117,10 @@ impl Seen<'_> {
                     (row.step, row.item) == (active.step, active.item)
                         && (row.attempt, row.ended_at) == (active.attempt, ended_at)
                 };
-                match self.is.earlier.iter().any(is_it) {
-                    true => Ok(()),
-                    false => self.broken("history", active.step, "tried again, not remembered"),
+                if self.is.earlier.iter().any(is_it) {
+                    Ok(())
+                } else {
+                    self.broken("history", active.step, "tried again, not remembered")
                 }
             }
             ActivityStatus::Timer { since, until } => match self.until(active.step, *since) {
@@ -157,7 +159,7 @@ impl Seen<'_> {
             let is_followed = self
                 .is
                 .row(row.step, row.item)
-                .is_some_and(|now| now.attempts != row.attempts || self.after.position.jumps > 0);
+                .is_some_and(|now| now.attempts != row.attempts || self.after.state.jumps > 0);
             if is_told && !is_last && is_followed && !earlier.iter().any(of_it) {
                 return self.broken("history", row.step, &format!("it is lost: {row:?}"));
             }
@@ -181,9 +183,10 @@ impl Seen<'_> {
             return Ok(());
         }
         let until = self.until(step, instant(row.started_at));
-        match until.is_some_and(|until| until.as_millisecond() <= row.ended_at) {
-            true => Ok(()),
-            false => self.broken("timer", step, &format!("done before {until:?}: {row:?}")),
+        if until.is_some_and(|until| until.as_millisecond() <= row.ended_at) {
+            Ok(())
+        } else {
+            self.broken("timer", step, &format!("done before {until:?}: {row:?}"))
         }
     }
 
@@ -200,9 +203,10 @@ impl Seen<'_> {
         let has_failed = matches!(self.state(step), StepState::Failed | StepState::Skipped);
         let code = row.error.as_ref().map(|error| error.code.as_str());
         let heals = code.is_some_and(|code| HEALS.contains(&code));
-        match has_failed && heals && !over_items && row.attempts < retry.max {
-            true => self.broken("retry", step, &format!("given up too early: {row:?}")),
-            false => Ok(()),
+        if has_failed && heals && !over_items && row.attempts < retry.max {
+            self.broken("retry", step, &format!("given up too early: {row:?}"))
+        } else {
+            Ok(())
         }
     }
 
@@ -211,10 +215,10 @@ impl Seen<'_> {
             Value::Array(items) => Some(items.len()),
             template => self.filled(template).and_then(|list| Some(list.as_array()?.len())),
         };
-        let active = self.after.position.active.iter();
+        let active = self.after.state.active.iter();
         let going_on = active.filter(|active| active.step == step && active.item.is_nth()).count();
-        if let Some(whole) = self.after.position.part(step, Item::Whole)
-            && let ActivityStatus::Items { count, begun, ended, .. } = whole.doing
+        if let Some(whole) = self.after.state.part(step, Item::Whole)
+            && let ActivityStatus::Items { count, begun, ended, .. } = whole.status
         {
             let most = each.max_parallel.unwrap_or(u32::MAX);
             let may = count.min(ended.saturating_add(most));
@@ -238,9 +242,10 @@ impl Seen<'_> {
                 is_done.then(|| item.output.clone().unwrap_or_default())
             })
             .collect();
-        match outputs.map(Value::Array) == row.output {
-            true => Ok(()),
-            false => self.broken("items", step, &format!("an item is lost: {row:?}")),
+        if outputs.map(Value::Array) == row.output {
+            Ok(())
+        } else {
+            self.broken("items", step, &format!("an item is lost: {row:?}"))
         }
     }
 }

@@ -114,12 +114,11 @@ impl Seen<'_> {
         // The clock may have been set back since.
         let is_new = self.is.overdue && self.was.is_none_or(|was| !was.overdue);
         let knows_some = knew_some && !story.expected.is_empty();
-        match is_new && knows_some && !was_late && !is_late(story) {
-            true => {
-                let expected = &story.expected;
-                broken("deadline", format!("run {} is not overdue: {expected:?}", self.after.key))
-            }
-            false => Ok(()),
+        if is_new && knows_some && !was_late && !is_late(story) {
+            let expected = &story.expected;
+            broken("deadline", format!("run {} is not overdue: {expected:?}", self.after.key))
+        } else {
+            Ok(())
         }
     }
 
@@ -141,7 +140,7 @@ impl Seen<'_> {
             return;
         }
         for step in self.steps() {
-            let active = self.after.position.part(step, Item::Whole);
+            let active = self.after.state.part(step, Item::Whole);
             let active = active.filter(|_| self.state(step) == StepState::Active);
             let Some(active) = active else {
                 story.expected.remove(&Some(step));
@@ -156,7 +155,7 @@ impl Seen<'_> {
             let Some(deadline) = self.deadline(Some(step)) else { continue };
             let from = match deadline.from {
                 From::Enabled => Some(enabled_at),
-                From::Started => active.doing.since().map(|since| since.as_millisecond()),
+                From::Started => active.status.since().map(|since| since.as_millisecond()),
             };
             let expected = from.and_then(|from| self.expected(deadline, enabled_at, from));
             story.expected.extend(expected.map(|expected| (Some(step), expected)));

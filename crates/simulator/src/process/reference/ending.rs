@@ -25,9 +25,7 @@ impl Seen<'_> {
                 story.done.insert(step, self.commit);
             }
         }
-        for active in
-            self.after.position.active.iter().filter(|active| active.item == Item::Undoing)
-        {
+        for active in self.after.state.active.iter().filter(|active| active.item == Item::Undoing) {
             let step = active.step;
             if self.was_active(active.part()).is_some() {
                 continue;
@@ -51,29 +49,30 @@ impl Seen<'_> {
     pub(super) fn check_time(&self, story: &mut Story) -> Checked {
         // Activity changes only with commits, so between two commits the clock of the timeout
         // either runs or stands still.
-        let performed = self.before.is_some_and(|before| {
-            before.position.active.iter().any(|active| active.doing.counts())
-        });
+        let performed = self
+            .before
+            .is_some_and(|before| before.state.active.iter().any(|active| active.status.counts()));
         if performed {
             story.performed += (self.now - story.seen_at).max(0);
         }
         story.seen_at = self.now;
         let times_out = |row: &RunRow| {
-            let ending = row.position.ending.as_ref().map(|ending| ending.ending);
+            let ending = row.state.ending.as_ref().map(|ending| ending.ending);
             ending == Some(Ending::TimedOut) || row.status == TimedOut
         };
         if !times_out(self.after) || self.before.is_some_and(times_out) {
             return Ok(());
         }
-        match self.after.timeout.is_some_and(|limit| limit <= story.performed + OVERLAP) {
-            true => Ok(()),
-            false => broken("ending", format!("run {} is in time", self.after.key)),
+        if self.after.timeout.is_some_and(|limit| limit <= story.performed + OVERLAP) {
+            Ok(())
+        } else {
+            broken("ending", format!("run {} is in time", self.after.key))
         }
     }
 
     pub(super) fn check_ended(&self, story: &Story) -> Checked {
         let key = self.after.key;
-        if !self.after.position.active.is_empty() {
+        if !self.after.state.active.is_empty() {
             return broken("left", format!("run {key} has ended, and something goes on"));
         }
         let error: Option<RunError> =
@@ -117,9 +116,10 @@ impl Seen<'_> {
                 && definition.steps[step as usize].on_error == OnError::FailProcess
         });
         let others = ["output", "too_many_jumps", "deadline"];
-        match failed || error.is_some_and(|error| others.contains(&error.code.as_str())) {
-            true => Ok(()),
-            false => broken("ending", format!("run {} has failed: {error:?}", self.after.key)),
+        if failed || error.is_some_and(|error| others.contains(&error.code.as_str())) {
+            Ok(())
+        } else {
+            broken("ending", format!("run {} has failed: {error:?}", self.after.key))
         }
     }
 
@@ -152,12 +152,11 @@ impl Seen<'_> {
             .map(|output| Some((output.name.clone(), self.filled(&output.source)?)))
             .collect();
         let expected = expected.map(Value::Object);
-        match expected == self.is.output {
-            true => Ok(()),
-            false => {
-                let message = format!("gives {:?}, expected {expected:?}", self.is.output);
-                broken("outputs", format!("run {}: {message}", self.after.key))
-            }
+        if expected == self.is.output {
+            Ok(())
+        } else {
+            let message = format!("gives {:?}, expected {expected:?}", self.is.output);
+            broken("outputs", format!("run {}: {message}", self.after.key))
         }
     }
 }

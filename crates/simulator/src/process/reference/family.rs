@@ -9,7 +9,7 @@ use crate::process::Detail;
 use crate::watch::RunRow;
 
 fn children(run: &RunRow) -> impl Iterator<Item = (i64, u32)> {
-    run.position.active.iter().filter_map(|active| match active.doing {
+    run.state.active.iter().filter_map(|active| match active.status {
         ActivityStatus::Child { token, run, .. } => Some((run.0, token)),
         _ => None,
     })
@@ -52,14 +52,14 @@ pub(crate) fn check_family<'a>(
 pub(crate) fn check_retried(old: &RunRow, new: &RunRow, from_start: bool) -> Checked {
     let (Some(was), Some(is)) = (&old.detail, &new.detail) else { return Ok(()) };
     for step in 0..is.definition.steps.len() as u32 {
-        let state = old.position.states.of(step);
+        let state = old.state.states.of(step);
         let stays = match state {
             StepState::Completed => was.row(step, Item::Undoing).is_none(),
             StepState::Skipped | StepState::Bypassed => true,
             _ => false,
         };
         let expected = if stays && !from_start { state } else { StepState::Pending };
-        let found = new.position.states.of(step);
+        let found = new.state.states.of(step);
         let row = |detail: &Detail| detail.row(step, Item::Whole).cloned();
         let has_its_row = expected == StepState::Pending || row(was) == row(is);
         if found != expected || !has_its_row {

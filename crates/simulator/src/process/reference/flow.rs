@@ -96,12 +96,11 @@ impl Seen<'_> {
             Ok(false) => is_skipped,
             Err(Unknown) => code == Some("expression"),
         };
-        match fits {
-            true => Ok(()),
-            false => {
-                let message = format!("{condition:?} is {holds:?}, its row: {row:?}");
-                self.broken("flow", step, &message)
-            }
+        if fits {
+            Ok(())
+        } else {
+            let message = format!("{condition:?} is {holds:?}, its row: {row:?}");
+            self.broken("flow", step, &message)
         }
     }
 
@@ -120,9 +119,10 @@ impl Seen<'_> {
             return Ok(());
         }
         let needs = &self.plan.needs[step as usize];
-        match needs.iter().all(|on| self.state(*on).has_ended()) {
-            true => self.broken("flow", step, "waits, and everything it needs has ended"),
-            false => Ok(()),
+        if needs.iter().all(|on| self.state(*on).has_ended()) {
+            self.broken("flow", step, "waits, and everything it needs has ended")
+        } else {
+            Ok(())
         }
     }
 
@@ -155,9 +155,10 @@ impl Seen<'_> {
         let is_behind = behind.any(|target| target != step);
         let is_old =
             self.state(step) == StepState::Completed && self.new_row(step, Item::Whole).is_none();
-        match is_behind && is_old {
-            true => self.broken("again", step, "the run went back before it, and it stays done"),
-            false => Ok(()),
+        if is_behind && is_old {
+            self.broken("again", step, "the run went back before it, and it stays done")
+        } else {
+            Ok(())
         }
     }
 
@@ -190,9 +191,10 @@ impl Seen<'_> {
             Some("no_route") => is_known && taken.is_empty(),
             Some(_) => true,
         };
-        match fits {
-            true => Ok(()),
-            false => self.broken("flow", step, &format!("takes {taken:?}, its row: {row:?}")),
+        if fits {
+            Ok(())
+        } else {
+            self.broken("flow", step, &format!("takes {taken:?}, its row: {row:?}"))
         }
     }
 }

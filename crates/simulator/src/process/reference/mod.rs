@@ -119,11 +119,11 @@ impl Seen<'_> {
     }
 
     fn state(&self, step: u32) -> StepState {
-        self.after.position.states.of(step)
+        self.after.state.states.of(step)
     }
 
     fn old_state(&self, step: u32) -> StepState {
-        self.before.map_or(StepState::Pending, |before| before.position.states.of(step))
+        self.before.map_or(StepState::Pending, |before| before.state.states.of(step))
     }
 
     fn steps(&self) -> std::ops::Range<u32> {
@@ -138,18 +138,18 @@ impl Seen<'_> {
 
     /// Whether the run has jumped after an error.
     fn has_jumped(&self) -> bool {
-        let before = self.before.map_or(0, |before| before.position.jumps);
-        self.after.position.jumps > before
+        let before = self.before.map_or(0, |before| before.state.jumps);
+        self.after.state.jumps > before
     }
 
     fn was_active(&self, part: Part) -> Option<&Activity> {
-        self.before?.position.part(part.step, part.item)
+        self.before?.state.part(part.step, part.item)
     }
 
     /// Checks that a report that changes a run came from the worker that claimed the attempt.
     fn check_claimant(&self, token: u32, said_by: &Claimant) -> Checked {
-        let active = self.before.and_then(|before| before.position.with_token(token));
-        match active.map(|active| &active.doing) {
+        let active = self.before.and_then(|before| before.state.with_token(token));
+        match active.map(|active| &active.status) {
             Some(ActivityStatus::Claimed { claimant, .. }) if **claimant != *said_by => {
                 let message = format!(
                     "run {}: attempt {token} of {claimant:?}, by {said_by:?}",
@@ -168,22 +168,24 @@ impl Seen<'_> {
         match &**command {
             Command::EndAttempt { id: of, token, claimant, .. } if *of == id => {
                 self.check_claimant(*token, claimant)?;
-                let knows = |row: &RunRow| row.position.with_token(*token).is_some();
+                let knows = |row: &RunRow| row.state.with_token(*token).is_some();
                 if !self.before.is_some_and(knows) {
                     let message = format!("run {key}: old token {token} was accepted");
                     return broken("tokens", message);
                 }
-                match knows(self.after) {
-                    true => broken("reports", format!("run {key}: the end of {token} was lost")),
-                    false => Ok(()),
+                if knows(self.after) {
+                    broken("reports", format!("run {key}: the end of {token} was lost"))
+                } else {
+                    Ok(())
                 }
             }
             Command::Heartbeat { id: of, token, claimant, .. } if *of == id => {
                 self.check_claimant(*token, claimant)?;
-                let lives = |row: &RunRow| row.position.with_token(*token).is_some();
-                match self.before.is_some_and(lives) {
-                    true => Ok(()),
-                    false => broken("tokens", format!("run {key}: old token {token} lives")),
+                let lives = |row: &RunRow| row.state.with_token(*token).is_some();
+                if self.before.is_some_and(lives) {
+                    Ok(())
+                } else {
+                    broken("tokens", format!("run {key}: old token {token} lives"))
                 }
             }
             Command::DecideApproval { id: of, step, by, .. } if *of == id => {
@@ -202,7 +204,7 @@ impl Seen<'_> {
     fn check_decided(&self, id: &str, by: &str) -> Checked {
         let step = self.steps().find(|step| self.is.definition.steps[*step as usize].id == id);
         let Some(step) = step else { return Ok(()) };
-        let asked = self.was_active(Part { step, item: Item::Whole }).map(|active| &active.doing);
+        let asked = self.was_active(Part { step, item: Item::Whole }).map(|active| &active.status);
         match asked {
             Some(ActivityStatus::Asked { assignees, .. })
                 if assignees.is_empty() || assignees.iter().any(|who| who == by) =>
@@ -221,7 +223,7 @@ impl Seen<'_> {
                 StepState::Completed => row == Some(StepStatus::Completed),
                 StepState::Failed => row == Some(StepStatus::Failed),
                 StepState::Skipped | StepState::Bypassed => row == Some(StepStatus::Skipped),
-                StepState::Active => self.after.position.part(step, Item::Whole).is_some(),
+                StepState::Active => self.after.state.part(step, Item::Whole).is_some(),
                 StepState::Pending | StepState::Cancelled => true,
             };
             if !fits {
@@ -229,7 +231,7 @@ impl Seen<'_> {
                 return self.broken("shape", step, &message);
             }
         }
-        let active = &self.after.position.active;
+        let active = &self.after.state.active;
         if let Some(active) = active
             .iter()
             .filter(|active| active.item == Item::Whole || !self.after.is_ending())
@@ -241,13 +243,13 @@ impl Seen<'_> {
         }
         let mut queued: Vec<(u32, i32)> = active
             .iter()
-            .filter(|active| matches!(active.doing, ActivityStatus::Queued { .. }))
+            .filter(|active| matches!(active.status, ActivityStatus::Queued { .. }))
             .map(|active| (active.step, active.item.number()))
             .collect();
         queued.sort_unstable();
         let mut asked: Vec<u32> = active
             .iter()
-            .filter(|active| matches!(active.doing, ActivityStatus::Asked { .. }))
+            .filter(|active| matches!(active.status, ActivityStatus::Asked { .. }))
             .map(|active| active.step)
             .collect();
         asked.sort_unstable();

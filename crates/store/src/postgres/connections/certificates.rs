@@ -50,9 +50,10 @@ impl Roots {
         };
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(certificates.iter().cloned());
-        match roots.is_empty() {
-            true => Err("no certificate of an authority was found".to_owned()),
-            false => Ok(Authorities { roots, certificates, is_named }),
+        if roots.is_empty() {
+            Err("no certificate of an authority was found".to_owned())
+        } else {
+            Ok(Authorities { roots, certificates, is_named })
         }
     }
 }

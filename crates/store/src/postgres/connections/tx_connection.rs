@@ -112,9 +112,10 @@ impl TxConnection {
                 return ended;
             }
             tracing::debug!(%failure, "collided with another transaction, trying again");
-            match self.needs_more {
-                true => rounds += 1,
-                false => collisions += 1,
+            if self.needs_more {
+                rounds += 1;
+            } else {
+                collisions += 1;
             }
         }
     }
@@ -275,9 +276,10 @@ impl TxConnection {
         self.is_passing = is_passing(error);
         // A constraint violation (class 23) will happen again on every retry.
         let breaks_a_rule = error.code().is_some_and(|code| code.code().starts_with("23"));
-        match breaks_a_rule {
-            true => Failure::Undecidable { what: None, why: described(error) },
-            false => failure(error),
+        if breaks_a_rule {
+            Failure::Undecidable { what: None, why: described(error) }
+        } else {
+            failure(error)
         }
     }
 
@@ -338,9 +340,10 @@ async fn in_order(mut sent: Vec<Answer<'_>>) -> Vec<Result<Vec<Row>, tokio_postg
                 *place = Some(done);
             }
         }
-        match answers.iter().all(Option::is_some) {
-            true => Poll::Ready(answers.iter_mut().filter_map(Option::take).collect()),
-            false => Poll::Pending,
+        if answers.iter().all(Option::is_some) {
+            Poll::Ready(answers.iter_mut().filter_map(Option::take).collect())
+        } else {
+            Poll::Pending
         }
     })
     .await

@@ -17,9 +17,9 @@ use crate::failure::Failure;
 use crate::postgres::PostgresOptions;
 use crate::postgres::connections::connect::{Target, unavailable};
 use crate::postgres::maintenance::migrate::migrate;
-use crate::postgres::rows::decode::get;
 use crate::postgres::transaction::apply::plain;
 use crate::postgres::transaction::reader::KEYS;
+use crate::rows::{Column, Row as _};
 use crate::stored::BLOCK;
 
 /// How many bytes are sent at a time.
@@ -43,16 +43,32 @@ pub struct MovedTable {
     pub checksum: u64,
 }
 
-/// Copies the file `from`, as of now, into an empty PostgreSQL store. A process that has the file
-/// open goes on; what it writes from now on is not part of the copy. Every row is read back and
-/// compared with what was sent before the commit: after a failure nothing is stored.
-pub async fn copy_to_postgres(from: &Path, options: &PostgresOptions) -> Result<Moved, Failure> {
-    // The lock keeps a node from starting on the file meanwhile.
-    let held = crate::sqlite::FileLock::hold(from)?;
-    let folder = tempfile_beside(from)?;
-    let copy = folder.path().join("copy.db");
-    crate::sqlite::backup_file(from, &copy)?;
-    let source = opened(&copy)?;
+/// A copy of an embedded store, from which the rows are read.
+pub struct CopySource {
+    connection: Connection,
+    /// Keeps a node from starting on the file meanwhile; nothing if one is running.
+    lock: Option<crate::sqlite::FileLock>,
+    _folder: tempfile::TempDir,
+}
+
+impl CopySource {
+    pub fn open(from: &Path) -> Result<CopySource, Failure> {
+        let lock = crate::sqlite::FileLock::hold(from)?;
+        let folder = tempfile_beside(from)?;
+        let copy = folder.path().join("copy.db");
+        crate::sqlite::backup_file(from, &copy)?;
+        Ok(CopySource { connection: opened(&copy)?, lock, _folder: folder })
+    }
+}
+
+/// Copies an embedded store, as of when it was opened, into an empty PostgreSQL store. A process
+/// that has the file open goes on; what it writes meanwhile is not part of the copy. Every row is
+/// read back and compared with what was sent before the commit: after a failure nothing is stored.
+pub async fn copy_to_postgres(
+    from: CopySource,
+    options: &PostgresOptions,
+) -> Result<Moved, Failure> {
+    let CopySource { connection: source, lock, .. } = from;
     let target = Target::new(options)?;
     migrate(&target).await?;
     let mut client = target.connect().await?;
@@ -75,7 +91,7 @@ pub async fn copy_to_postgres(from: &Path, options: &PostgresOptions) -> Result<
     finish(&source, &transaction).await?;
     transaction.commit().await.map_err(unavailable)?;
     client.batch_execute("ANALYZE").await.map_err(unavailable)?;
-    Ok(Moved { tables, source_in_use: held.is_none() })
+    Ok(Moved { tables, source_in_use: lock.is_none() })
 }
 
 /// A temporary folder on the same disk, which should have room for another copy.
@@ -98,7 +114,7 @@ async fn check_empty(transaction: &Transaction<'_>) -> Result<(), Failure> {
     let sql = "SELECT EXISTS (SELECT 1 FROM workflows) OR EXISTS (SELECT 1 FROM schedules)
                  OR EXISTS (SELECT 1 FROM tokens)
                  OR EXISTS (SELECT 1 FROM nodes WHERE lease_until > 0)";
-    let used: bool = get(&transaction.query_one(sql, &[]).await.map_err(unavailable)?, 0)?;
+    let used: bool = transaction.query_one(sql, &[]).await.map_err(unavailable)?.single()?;
     if used {
         let message = "The PostgreSQL store is in use already. Name another --schema.".to_owned();
         return Err(Failure::Refused(Refused::Conflict(message)));
@@ -140,11 +156,12 @@ async fn send(
     transaction: &Transaction<'_>,
     table: &Table,
 ) -> Result<MovedTable, Failure> {
-    let names: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
-    let here: Vec<&str> = table.columns.iter().map(|column| column.here).collect();
+    let names: Vec<&str> = table.columns().map(|column| column.name).collect();
+    let here: Vec<&str> = table.columns().map(|column| column.here).collect();
+    let kinds: Vec<Kind> = table.columns().map(|column| column.kind).collect();
     let copy = format!("COPY {} ({}) FROM STDIN", table.name, names.join(", "));
     let mut sink = Box::pin(transaction.copy_in(&copy).await.map_err(unavailable)?);
-    let select = format!("SELECT {} {}", here.join(", "), table.from);
+    let select = format!("SELECT {} FROM {}", here.join(", "), table.from);
     let mut statement = source.prepare(&select)?;
     let mut rows = statement.query([])?;
     let mut sum = Sum::default();
@@ -152,8 +169,8 @@ async fn send(
     let mut text = Vec::with_capacity(SENT + 4096);
     while let Some(row) = rows.next()? {
         line.clear();
-        for (place, column) in table.columns.iter().enumerate() {
-            line.push(row.get_ref(place)?, column.kind)?;
+        for (place, kind) in kinds.iter().enumerate() {
+            line.push(row.get_ref(place)?, *kind)?;
         }
         sum.add(line.values());
         line.write(&mut text);
@@ -246,8 +263,7 @@ impl Line {
 
 async fn read_back(transaction: &Transaction<'_>, table: &Table) -> Result<MovedTable, Failure> {
     let columns: Vec<String> = table
-        .columns
-        .iter()
+        .columns()
         .map(|column| match column.kind {
             Kind::Boolean => format!("{}::integer::text", column.name),
             _ => format!("{}::text", column.name),
@@ -265,7 +281,8 @@ async fn read_back(transaction: &Transaction<'_>, table: &Table) -> Result<Moved
 }
 
 fn texts(row: &Row) -> Result<Vec<Option<&[u8]>>, Failure> {
-    (0..row.len()).map(|place| Ok(get::<Option<&str>>(row, place)?.map(str::as_bytes))).collect()
+    let text = |index| row.maybe_text(Column::new(index, "of the copy"));
+    (0..row.len()).map(|index| Ok(text(index)?.map(str::as_bytes))).collect()
 }
 
 /// Writes what is not copied row by row: counts, the next ids, and nodes whose attempts must be

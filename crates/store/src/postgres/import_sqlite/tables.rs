@@ -1,15 +1,29 @@
 //! The tables that are copied, and how each column is converted.
 
+use crate::codes::sql;
+
 /// One table, in both stores.
 pub(super) struct Table {
     /// Its name in PostgreSQL.
     pub(super) name: &'static str,
-    /// The `FROM` clause, and what follows it, of the query on the embedded store.
+    /// The table in the embedded store, with a condition if only some of its rows are meant.
     pub(super) from: &'static str,
-    pub(super) columns: &'static [Column],
+    /// The columns with the same name and value in both stores, separated by commas.
+    same: &'static str,
+    /// The other columns.
+    converted: &'static [Column],
+}
+
+impl Table {
+    /// All columns, in the order in which they are copied.
+    pub(super) fn columns(&self) -> impl Iterator<Item = Column> + Clone {
+        let same = self.same.split(',').map(|name| made(name.trim(), name.trim()));
+        same.chain(self.converted.iter().copied())
+    }
 }
 
 /// One column: its name in PostgreSQL, its expression in the embedded store (`here`), and its kind.
+#[derive(Clone, Copy)]
 pub(super) struct Column {
     pub(super) name: &'static str,
     pub(super) here: &'static str,
@@ -28,8 +42,8 @@ pub(super) enum Kind {
     Bytes,
 }
 
-const fn column(name: &'static str) -> Column {
-    Column { name, here: name, kind: Kind::Plain }
+const fn table(name: &'static str, same: &'static str) -> Table {
+    Table { name, from: name, same, converted: &[] }
 }
 
 const fn of_kind(name: &'static str, kind: Kind) -> Column {
@@ -40,352 +54,123 @@ const fn made(name: &'static str, here: &'static str) -> Column {
     Column { name, here, kind: Kind::Plain }
 }
 
-const RUN: &[Column] = &[
-    column("key"),
-    of_kind("uuid", Kind::Uuid),
-    column("workflow"),
-    column("version"),
-    column("handler"),
-    column("schedule"),
-    column("n"),
-    column("retry"),
-    column("triggered_by"),
-    column("by"),
-    column("nominal"),
-    column("effective"),
-    column("status"),
-    column("created_at"),
-    column("started_at"),
-    column("ended_at"),
-    column("timeout"),
-    column("state"),
-    // `,3,7,` in the embedded store, `{3,7}` in PostgreSQL.
-    made("owners", "'{' || trim(owners, ',') || '}'"),
-    of_kind("lacks_place", Kind::Boolean),
-    of_kind("overdue", Kind::Boolean),
-    column("parent"),
-    column("parent_token"),
-    column("depth"),
-    column("root"),
-    column("hops"),
-    column("input"),
-    column("output"),
-    column("error"),
-    column("retry_of"),
-    column("trace"),
-    // 0 is the kind of a run's wakeup.
-    made("wake_at", "(SELECT due FROM wakeups w WHERE w.kind = 0 AND w.id = key)"),
-];
+const RUNS: Table = Table {
+    converted: &[
+        of_kind("uuid", Kind::Uuid),
+        // `,3,7,` in the embedded store, `{3,7}` in PostgreSQL.
+        made("owners", "'{' || trim(owners, ',') || '}'"),
+        of_kind("waits_for_slot", Kind::Boolean),
+        of_kind("overdue", Kind::Boolean),
+        made(
+            "wake_at",
+            sql!("(SELECT due FROM wakeups w WHERE w.kind = {run_wakeup} AND w.id = key)"),
+        ),
+    ],
+    ..table(
+        "runs",
+        "key, workflow, version, handler, schedule, n, retry, triggered_by, by, nominal,
+         effective, status, created_at, started_at, ended_at, timeout, state, parent,
+         parent_token, depth, root, hops, input, output, error, retry_of, trace",
+    )
+};
 
 /// Ordered so that each table comes after those it refers to.
 pub(super) const TABLES: &[Table] = &[
     Table {
-        name: "workflows",
-        from: "FROM workflows",
-        columns: &[
-            column("id"),
-            column("name"),
-            column("status"),
-            of_kind("paused", Kind::Boolean),
-            column("paused_reason"),
-            column("paused_by"),
-            column("incident"),
-            column("handling"),
-            column("newest"),
-            column("live"),
-            column("concurrency"),
-            column("active"),
-            column("retention"),
-            column("created_at"),
-            column("updated_at"),
-        ],
+        converted: &[of_kind("paused", Kind::Boolean)],
+        ..table(
+            "workflows",
+            "id, name, status, paused_reason, paused_by, incident, handling, newest, live,
+             concurrency, active, retention, created_at, updated_at",
+        )
+    },
+    table("revisions", "workflow, revision, source, definition, folder, created_at"),
+    table("calendars", "id, spec"),
+    Table {
+        converted: &[made("version", "0")],
+        ..table(
+            "schedules",
+            "id, workflow, trigger, status, calendar, retention, declared, created_at, updated_at",
+        )
     },
     Table {
-        name: "revisions",
-        from: "FROM revisions",
-        columns: &[
-            column("workflow"),
-            column("revision"),
-            column("source"),
-            column("definition"),
-            column("folder"),
-            column("created_at"),
-        ],
-    },
-    Table { name: "calendars", from: "FROM calendars", columns: &[column("id"), column("spec")] },
-    Table {
-        name: "schedules",
-        from: "FROM schedules",
-        columns: &[
-            column("id"),
-            column("workflow"),
-            column("trigger"),
-            column("status"),
-            column("calendar"),
-            column("retention"),
-            column("declared"),
-            column("created_at"),
-            column("updated_at"),
-            made("version", "0"),
-        ],
-    },
-    Table {
-        name: "progress",
-        from: "FROM progress",
-        columns: &[
-            column("id"),
-            // 1 is the kind of a schedule's wakeup.
-            made("wake_at", "(SELECT due FROM wakeups w WHERE w.kind = 1 AND w.id = progress.id)"),
-            column("anchor"),
-            column("mark"),
-            column("next_nominal"),
-            column("next_effective"),
-            column("n"),
-            column("current_repeat"),
-            column("current_retry"),
-            column("run_count"),
-            column("error_count"),
-            column("last_error"),
-            column("last_run_at"),
-            column("last_outcome"),
-            column("live"),
+        converted: &[
+            made(
+                "wake_at",
+                sql!(
+                    "(SELECT due FROM wakeups w WHERE w.kind = {schedule_wakeup}
+                     AND w.id = progress.id)"
+                ),
+            ),
             of_kind("has_overrides", Kind::Boolean),
-            column("recomputed_at"),
-            column("incident"),
-            column("renewed_at"),
             made("version", "0"),
         ],
+        ..table(
+            "progress",
+            "id, anchor, mark, next_nominal, next_effective, n, current_repeat, current_retry,
+             run_count, error_count, last_error, last_run_at, last_outcome, live, recomputed_at,
+             incident, renewed_at",
+        )
     },
-    Table { name: "words", from: "FROM words", columns: &[column("word"), column("schedule")] },
-    Table { name: "outdated", from: "FROM outdated", columns: &[column("schedule")] },
+    table("words", "word, schedule"),
+    table("outdated", "schedule"),
+    table("overrides", "schedule, nominal, action, by"),
+    table(
+        "ledger",
+        "schedule, n, count, nominal, last_nominal, effective, decided_at, outcome, reason, run",
+    ),
+    Table { converted: &[made("slot", "0")], ..table("tallies", "minute, kind, count") },
+    Table { name: "open_runs", from: sql!("runs WHERE status {open}"), ..RUNS },
+    Table { name: "ended_runs", from: sql!("runs WHERE status {ended}"), ..RUNS },
     Table {
-        name: "overrides",
-        from: "FROM overrides",
-        columns: &[column("schedule"), column("nominal"), column("action"), column("by")],
+        converted: &[of_kind("overdue", Kind::Boolean)],
+        ..table(
+            "steps",
+            "run, step, item, status, attempts, started_at, ended_at, output, error, reason",
+        )
     },
+    table("attempts", "run, step, item, started_at, attempt, status, ended_at, error"),
+    table("queue", "run, step, item, queue"),
+    table("approvals", "run, step, title, description, assignees, asked_at"),
+    table("alerts", "run, step, action, at, due, happened_at, ended, started, refused"),
+    table(
+        "incidents",
+        "key, workflow, schedule, run, nominal, error, began_at, told, ending, ended_at,
+         ended_by, ended_told",
+    ),
+    table(
+        "topics",
+        "id, workflow, name, max_attempts, pending, reserved, consumed, skipped, created_at",
+    ),
+    table(
+        "events",
+        "key, topic, message_id, state, attempt, run, reason, hops, created_at, updated_at",
+    ),
+    table("messages", "event, title, payload, causes"),
     Table {
-        name: "ledger",
-        from: "FROM ledger",
-        columns: &[
-            column("schedule"),
-            column("n"),
-            column("count"),
-            column("nominal"),
-            column("last_nominal"),
-            column("effective"),
-            column("decided_at"),
-            column("outcome"),
-            column("reason"),
-            column("run"),
-        ],
+        converted: &[made(
+            "due",
+            sql!(
+                "(SELECT due FROM wakeups w WHERE w.kind = {handler_wakeup}
+                     AND w.id = handlers.id)"
+            ),
+        )],
+        ..table(
+            "handlers",
+            "id, workflow, name, kind, state, cause, wake_at, retry_at, failures, resumes, run,
+             last_run_at, last_outcome, runs",
+        )
     },
+    table("subscriptions", "topic, workflow, handler"),
+    table("waits", "run, step, item, topic"),
+    table("mutations", "run, workflow, handler, status, started_at, updated_at, said_by, note"),
     Table {
-        name: "tallies",
-        from: "FROM tallies",
-        columns: &[column("minute"), made("slot", "0"), column("kind"), column("count")],
+        converted: &[of_kind("hash", Kind::Bytes)],
+        ..table("tokens", "id, name, roles, queues, created_at, created_by, expires_at, revoked_at")
     },
-    // Runs with a status of 4 or more have ended.
-    Table { name: "open_runs", from: "FROM runs WHERE status < 4", columns: RUN },
-    Table { name: "ended_runs", from: "FROM runs WHERE status >= 4", columns: RUN },
+    table("audit", "key, at, who, from_address, action, target, detail"),
     Table {
-        name: "steps",
-        from: "FROM steps",
-        columns: &[
-            column("run"),
-            column("step"),
-            column("item"),
-            column("status"),
-            column("attempts"),
-            column("started_at"),
-            column("ended_at"),
-            column("output"),
-            column("error"),
-            column("reason"),
-            of_kind("overdue", Kind::Boolean),
-        ],
-    },
-    Table {
-        name: "attempts",
-        from: "FROM attempts",
-        columns: &[
-            column("run"),
-            column("step"),
-            column("item"),
-            column("started_at"),
-            column("attempt"),
-            column("status"),
-            column("ended_at"),
-            column("error"),
-        ],
-    },
-    Table {
-        name: "queue",
-        from: "FROM queue",
-        columns: &[column("run"), column("step"), column("item"), column("queue")],
-    },
-    Table {
-        name: "approvals",
-        from: "FROM approvals",
-        columns: &[
-            column("run"),
-            column("step"),
-            column("title"),
-            column("description"),
-            column("assignees"),
-            column("asked_at"),
-        ],
-    },
-    Table {
-        name: "alerts",
-        from: "FROM alerts",
-        columns: &[
-            column("run"),
-            column("step"),
-            column("action"),
-            column("at"),
-            column("due"),
-            column("happened_at"),
-            column("ended"),
-            column("started"),
-            column("refused"),
-        ],
-    },
-    Table {
-        name: "incidents",
-        from: "FROM incidents",
-        columns: &[
-            column("key"),
-            column("workflow"),
-            column("schedule"),
-            column("run"),
-            column("nominal"),
-            column("error"),
-            column("began_at"),
-            column("told"),
-            column("ending"),
-            column("ended_at"),
-            column("ended_by"),
-            column("ended_told"),
-        ],
-    },
-    Table {
-        name: "topics",
-        from: "FROM topics",
-        columns: &[
-            column("id"),
-            column("workflow"),
-            column("name"),
-            column("max_attempts"),
-            column("pending"),
-            column("reserved"),
-            column("consumed"),
-            column("skipped"),
-            column("created_at"),
-        ],
-    },
-    Table {
-        name: "events",
-        from: "FROM events",
-        columns: &[
-            column("key"),
-            column("topic"),
-            column("message_id"),
-            column("state"),
-            column("attempt"),
-            column("run"),
-            column("reason"),
-            column("hops"),
-            column("created_at"),
-            column("updated_at"),
-        ],
-    },
-    Table {
-        name: "messages",
-        from: "FROM messages",
-        columns: &[column("event"), column("title"), column("payload"), column("causes")],
-    },
-    Table {
-        name: "handlers",
-        from: "FROM handlers",
-        columns: &[
-            column("id"),
-            column("workflow"),
-            column("name"),
-            column("kind"),
-            column("state"),
-            column("cause"),
-            column("wake_at"),
-            column("retry_at"),
-            column("failures"),
-            column("resumes"),
-            column("run"),
-            column("last_run_at"),
-            column("last_outcome"),
-            column("runs"),
-            // 3 is the kind of a handler's wakeup.
-            made("due", "(SELECT due FROM wakeups w WHERE w.kind = 3 AND w.id = handlers.id)"),
-        ],
-    },
-    Table {
-        name: "subscriptions",
-        from: "FROM subscriptions",
-        columns: &[column("topic"), column("workflow"), column("handler")],
-    },
-    Table {
-        name: "waits",
-        from: "FROM waits",
-        columns: &[column("run"), column("step"), column("item"), column("topic")],
-    },
-    Table {
-        name: "mutations",
-        from: "FROM mutations",
-        columns: &[
-            column("run"),
-            column("workflow"),
-            column("handler"),
-            column("status"),
-            column("started_at"),
-            column("updated_at"),
-            column("said_by"),
-            column("note"),
-        ],
-    },
-    Table {
-        name: "tokens",
-        from: "FROM tokens",
-        columns: &[
-            column("id"),
-            column("name"),
-            of_kind("hash", Kind::Bytes),
-            column("roles"),
-            column("queues"),
-            column("created_at"),
-            column("created_by"),
-            column("expires_at"),
-            column("revoked_at"),
-        ],
-    },
-    Table {
-        name: "audit",
-        from: "FROM audit",
-        columns: &[
-            column("key"),
-            column("at"),
-            column("who"),
-            column("from_address"),
-            column("action"),
-            column("target"),
-            column("detail"),
-        ],
-    },
-    Table {
-        name: "idempotency",
-        from: "FROM idempotency",
-        columns: &[
-            column("key"),
-            of_kind("fingerprint", Kind::Bytes),
-            column("answer"),
-            column("created_at"),
-        ],
+        converted: &[of_kind("fingerprint", Kind::Bytes)],
+        ..table("idempotency", "key, answer, created_at")
     },
 ];

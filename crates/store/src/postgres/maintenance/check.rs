@@ -3,23 +3,22 @@
 //! Each check is one statement, which sees one instant while other transactions go on. Before a row
 //! is mended it is locked and checked again, a few rows at a time.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
-use engine::RunId;
+use engine::{RunId, WorkflowId};
 use jiff::Timestamp;
+use language::Rules;
 use tokio_postgres::Row;
 
 use crate::failure::Failure;
 use crate::invariants;
 use crate::invariants::{
-    BreachingRow, Checks, Database, Fragments, Listed, Lock, RowKind, RunBreach, ScheduleBreach,
-    Statements, Step,
+    Checks, Database, Fragments, Listed, Lock, RowKind, RunBreach, ScheduleBreach, Statements, Step,
 };
 use crate::postgres::connections::tx_connection::{Param, Query, TxConnection, param};
-use crate::postgres::maintenance::{check_rows, check_runs, check_schedules};
-use crate::postgres::rows::decode;
-use crate::postgres::rows::decode::get;
+use crate::postgres::maintenance::{check_runs, check_schedules};
 use crate::postgres::transaction::core::Core;
+use crate::rows::{Column, Positional, Row as _};
 use crate::view::Finding;
 
 /// How many rows are read or mended at a time; queries say the same number.
@@ -30,14 +29,14 @@ const FRAGMENTS: Fragments = Fragments {
     open_runs_by_status: "open_runs",
     ended_runs: "ended_runs",
     performed: "(SELECT r.key AS run, o.id AS node
-                 FROM open_runs AS r CROSS JOIN LATERAL unnest(r.owners) AS o (id)
-                 WHERE r.status = 1)",
+         FROM open_runs AS r CROSS JOIN LATERAL unnest(r.owners) AS o (id)
+         WHERE r.status = {running})",
     // The lease of the node has run out.
     insert_lost_nodes: "INSERT INTO nodes
                           (id, name, started_at, seen_at, lease_until, capacity, attempts)
                         OVERRIDING SYSTEM VALUE
                         SELECT l.id, 'lost', 0, 0, 0, 0, 0 FROM {lost_nodes} AS l",
-    reserved_events: "(SELECT * FROM events WHERE state = 1)",
+    reserved_events: "(SELECT * FROM events WHERE state = {event_reserved})",
     event_topic: "e.topic + 0",
     event_state: "e.state + 0",
     sleeping_handlers: "(SELECT * FROM handlers
@@ -88,14 +87,13 @@ impl Checks for Core {
         &INVARIANTS
     }
 
-    fn breaches(
+    fn select<T: Positional>(
         &mut self,
         sql: &'static str,
-        now: Option<i64>,
-    ) -> Result<Vec<BreachingRow>, Failure> {
-        let found = look(&mut self.tx, sql, || now.into_iter().map(param).collect())?;
-        let breach = |row: &Row| Ok((get(row, 0)?, get(row, 1)?, decode::natural(row, 2)?));
-        found.iter().map(breach).collect()
+        params: &[i64],
+    ) -> Result<Vec<T>, Failure> {
+        let found = look(&mut self.tx, sql, || params.iter().copied().map(param).collect())?;
+        found.iter().map(|row| row.tuple()).collect()
     }
 
     /// Repeats the transaction until its last statement returns no row: a statement that returns
@@ -118,7 +116,10 @@ impl Checks for Core {
     }
 
     fn read_all(&mut self, kind: RowKind, found: &mut Listed) -> Result<(), Failure> {
-        check_rows::read_all(&mut self.tx, kind, found)
+        page_through(&mut self.tx, kind.source().some, |row| {
+            kind.check(row, row.len(), found);
+            row.read(Column::new(row.len() - 2, "key"))
+        })
     }
 
     fn check_set_aside(&mut self, repair: bool) -> Result<Vec<Finding>, Failure> {
@@ -141,6 +142,14 @@ impl Checks for Core {
         let rules = self.shared.rules();
         check_schedules::check(&mut self.tx, rules, now, repair)
     }
+
+    fn rules(&self) -> Arc<Rules> {
+        self.shared.rules()
+    }
+
+    fn publish_again(&mut self, workflow: WorkflowId, now: Timestamp) -> Result<(), Failure> {
+        self.command(&invariants::publish_again(workflow, now)).map(drop)
+    }
 }
 
 /// Runs a query that may take long.
@@ -158,20 +167,18 @@ pub(crate) fn look(
     })
 }
 
-/// Calls `each` with every row of a query that selects the next [`AT_ONCE`] rows after the key
-/// `$1`. `key` is the column with the key.
+/// Calls `each`, which returns the key of the row, with every row of a query that selects the next
+/// [`AT_ONCE`] rows after the key `$1`.
 pub(crate) fn page_through(
     tx: &mut TxConnection,
     sql: &'static str,
-    key: impl Fn(&Row) -> usize,
-    mut each: impl FnMut(&Row) -> Result<(), Failure>,
+    mut each: impl FnMut(&Row) -> Result<i64, Failure>,
 ) -> Result<(), Failure> {
     let mut after = i64::MIN;
     loop {
         let some = look(tx, sql, || vec![param(after)])?;
         for row in &some {
-            after = get(row, key(row))?;
-            each(row)?;
+            after = each(row)?;
         }
         if some.len() < AT_ONCE {
             return Ok(());

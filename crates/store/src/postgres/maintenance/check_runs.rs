@@ -8,22 +8,33 @@ use crate::failure::Failure;
 use crate::invariants::{BesideRun, RunBreach, lost_steps};
 use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::maintenance::check::{AT_ONCE, page_through};
-use crate::postgres::rows::columns::of_run;
-use crate::postgres::rows::decode;
-use crate::postgres::rows::decode::{RUN_COLUMNS, get};
+use crate::postgres::rows::get;
 use crate::postgres::transaction::last_steps;
+use crate::rows::{self, Column, Row as _, columns, run_columns};
 use crate::stored::ms;
+
+columns! {
+    /// A run, and arrays of what the rows beside it say.
+    beside_columns = run_columns,
+        wake_at: "r.wake_at",
+        owners: "r.owners",
+        queued_steps: "q.steps",
+        queued_items: "q.items",
+        queues: "q.queues",
+        approvals: "(SELECT array_agg(step) FROM approvals WHERE run = r.key)",
+        waiting_steps: "v.steps",
+        waiting_items: "v.items",
+        children: "c.keys",
+        children_tokens: "c.tokens",
+}
 
 /// Selects runs with the rows beside them, in one statement, which sees one instant.
 macro_rules! with_beside {
     ($which:literal) => {
         concat!(
             "SELECT ",
-            of_run!(),
-            ", r.wake_at, r.owners, q.steps, q.items, q.queues,
-               (SELECT array_agg(step) FROM approvals WHERE run = r.key), v.steps, v.items,
-               c.keys, c.tokens
-             FROM open_runs r
+            beside_columns!(),
+            " FROM open_runs r
              LEFT JOIN LATERAL (SELECT array_agg(step) AS steps, array_agg(item) AS items,
                  array_agg(queue) AS queues FROM queue WHERE run = r.key AND item >= -2) q ON true
              LEFT JOIN LATERAL (SELECT array_agg(step) AS steps, array_agg(item) AS items
@@ -37,12 +48,17 @@ macro_rules! with_beside {
 }
 
 const ALL: &str = with_beside!("r.key > $1 ORDER BY r.key LIMIT 500");
-/// Selects runs, each with the steps that have a record.
+columns! {
+    /// A run, and its steps that have a record.
+    recorded_columns = run_columns,
+        steps: "(SELECT array_agg(step) FROM steps WHERE run = r.key AND item = 0)",
+        last_steps: "r.last_steps",
+}
+
 const STEPS: &str = concat!(
     "SELECT ",
-    of_run!(),
-    ", (SELECT array_agg(step) FROM steps WHERE run = r.key AND item = 0), r.last_steps
-     FROM runs r WHERE r.key > $1 ORDER BY r.key LIMIT 500"
+    recorded_columns!(),
+    " FROM runs r WHERE r.key > $1 ORDER BY r.key LIMIT 500"
 );
 const LOCK: &str = "SELECT key FROM open_runs WHERE key = ANY($1) ORDER BY key FOR UPDATE";
 /// Run after [`LOCK`], so that it sees what others committed while the lock was waited for.
@@ -50,18 +66,13 @@ const AGAIN: &str = with_beside!("r.key = ANY($1) ORDER BY r.key");
 
 pub(crate) fn check(tx: &mut TxConnection, repair: bool) -> Result<Vec<(i64, RunBreach)>, Failure> {
     let mut found = Vec::new();
-    page_through(
-        tx,
-        ALL,
-        |_| 0,
-        |row| {
-            // A run that cannot be read is reported by `check_rows`.
-            if let Ok((run, breaches)) = broken(row) {
-                found.extend(breaches.into_iter().map(|breach| (run.key.0, breach)));
-            }
-            Ok(())
-        },
-    )?;
+    page_through(tx, ALL, |row| {
+        // A run that cannot be read is reported by `RowKind::check`.
+        if let Ok((run, breaches)) = broken(row) {
+            found.extend(breaches.into_iter().map(|breach| (run.key.0, breach)));
+        }
+        row.read(run_columns::key)
+    })?;
     if repair {
         let mut keys: Vec<i64> = found.iter().map(|(key, _)| *key).collect();
         keys.dedup();
@@ -75,23 +86,18 @@ pub(crate) fn check(tx: &mut TxConnection, repair: bool) -> Result<Vec<(i64, Run
 /// The runs with steps that have ended by the run's position but have no record.
 pub(crate) fn without_steps(tx: &mut TxConnection) -> Result<Vec<(RunId, Vec<u32>)>, Failure> {
     let mut found = Vec::new();
-    page_through(
-        tx,
-        STEPS,
-        |_| 0,
-        |row| {
-            // A run that cannot be read is reported by `check_rows`.
-            let Ok(run) = decode::run(row) else { return Ok(()) };
-            let recorded = numbers(row, RUN_COLUMNS)?.into_iter().map(i32::cast_unsigned);
-            let last: Option<&str> = get(row, RUN_COLUMNS + 1)?;
-            let last = last.map(last_steps::recorded).unwrap_or_default();
-            let lost = lost_steps(&run, &recorded.chain(last).collect::<Vec<u32>>());
-            if !lost.is_empty() {
-                found.push((run.id, lost));
-            }
-            Ok(())
-        },
-    )?;
+    page_through(tx, STEPS, |row| {
+        // A run that cannot be read is reported by `RowKind::check`.
+        let Ok(run) = rows::run(row) else { return row.read(run_columns::key) };
+        let recorded = numbers(row, recorded_columns::steps)?.into_iter().map(i32::cast_unsigned);
+        let last = row.maybe_text(recorded_columns::last_steps)?;
+        let last = last.map(last_steps::recorded).unwrap_or_default();
+        let lost = lost_steps(&run, &recorded.chain(last).collect::<Vec<u32>>());
+        if !lost.is_empty() {
+            found.push((run.id, lost));
+        }
+        row.read(run_columns::key)
+    })?;
     Ok(found)
 }
 
@@ -104,15 +110,17 @@ pub(crate) fn agree(due: Option<i64>, stored: Option<i64>) -> bool {
 }
 
 fn broken(row: &Row) -> Result<(Run, Vec<RunBreach>), Failure> {
-    let run = decode::run(row)?;
-    let owners: Option<Vec<i64>> = get(row, RUN_COLUMNS + 1)?;
-    let named: Vec<i64> = run.position.owners().iter().map(|node| node.0).collect();
-    let waits = numbers(row, RUN_COLUMNS + 6)?.into_iter().zip(numbers(row, RUN_COLUMNS + 7)?);
+    let run = rows::run(row)?;
+    let owners: Option<Vec<i64>> = get(row, beside_columns::owners)?;
+    let named: Vec<i64> = run.state.owners().iter().map(|node| node.0).collect();
+    let steps = numbers(row, beside_columns::waiting_steps)?.into_iter();
+    let waits = steps.zip(numbers(row, beside_columns::waiting_items)?);
+    let approvals = numbers(row, beside_columns::approvals)?.into_iter();
     let beside = BesideRun {
-        wakes: agree(run.wake_at().map(ms), get(row, RUN_COLUMNS)?),
+        wakes: agree(run.wake_at().map(ms), row.read(beside_columns::wake_at)?),
         owners_agree: owners.unwrap_or_default() == named,
         queue: queued(row)?,
-        approvals: numbers(row, RUN_COLUMNS + 5)?.into_iter().map(i32::cast_unsigned).collect(),
+        approvals: approvals.map(i32::cast_unsigned).collect(),
         waits: waits.map(part).collect::<Result<_, _>>()?,
         children: children(row)?,
     };
@@ -121,14 +129,14 @@ fn broken(row: &Row) -> Result<(Run, Vec<RunBreach>), Failure> {
 }
 
 fn children(row: &Row) -> Result<Vec<(RunKey, Option<u32>)>, Failure> {
-    let keys: Option<Vec<i64>> = get(row, RUN_COLUMNS + 8)?;
-    let tokens: Option<Vec<Option<i32>>> = get(row, RUN_COLUMNS + 9)?;
+    let keys: Option<Vec<i64>> = get(row, beside_columns::children)?;
+    let tokens: Option<Vec<Option<i32>>> = get(row, beside_columns::children_tokens)?;
     let tokens = tokens.unwrap_or_default().into_iter();
     let tokens = tokens.map(|token| token.map(i32::cast_unsigned));
     Ok(keys.unwrap_or_default().into_iter().map(RunKey).zip(tokens).collect())
 }
 
-fn numbers(row: &Row, column: usize) -> Result<Vec<i32>, Failure> {
+fn numbers(row: &Row, column: Column) -> Result<Vec<i32>, Failure> {
     Ok(get::<Option<Vec<i32>>>(row, column)?.unwrap_or_default())
 }
 
@@ -138,9 +146,9 @@ fn part((step, item): (i32, i32)) -> Result<Part, Failure> {
 }
 
 fn queued(row: &Row) -> Result<Vec<(Part, String)>, Failure> {
-    let (steps, items) = (numbers(row, RUN_COLUMNS + 2)?, numbers(row, RUN_COLUMNS + 3)?);
-    let queues: Option<Vec<String>> = get(row, RUN_COLUMNS + 4)?;
-    let parts = steps.into_iter().zip(items).map(part);
+    let steps = numbers(row, beside_columns::queued_steps)?.into_iter();
+    let parts = steps.zip(numbers(row, beside_columns::queued_items)?).map(part);
+    let queues: Option<Vec<String>> = get(row, beside_columns::queues)?;
     let named = |(part, queue): (Result<Part, Failure>, String)| Ok((part?, queue));
     parts.zip(queues.unwrap_or_default()).map(named).collect()
 }
@@ -167,13 +175,13 @@ fn mending(run: &Run, breach: &RunBreach) -> Option<Query> {
             vec![param(key), param(run.wake_at().map(ms))],
         ),
         RunBreach::Owners => {
-            let owners: Vec<i64> = run.position.owners().iter().map(|node| node.0).collect();
+            let owners: Vec<i64> = run.state.owners().iter().map(|node| node.0).collect();
             let owners = (!owners.is_empty()).then_some(owners);
             let sql = "UPDATE open_runs SET owners = $2, stamp = 0 WHERE key = $1";
             Query::new(sql, vec![param(key), param(owners)])
         }
         RunBreach::WithoutPlace => Query::new(
-            "UPDATE open_runs SET lacks_place = true, stamp = 0 WHERE key = $1",
+            "UPDATE open_runs SET waits_for_slot = true, stamp = 0 WHERE key = $1",
             vec![param(key)],
         ),
         RunBreach::QueueOfNothing(part) => Query::new(

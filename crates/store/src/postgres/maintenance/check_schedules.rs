@@ -14,27 +14,34 @@ use crate::invariants::{BesideSchedule, Breach as _, ScheduleBreach};
 use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::maintenance::check::{AT_ONCE, look, page_through};
 use crate::postgres::maintenance::check_runs::agree;
-use crate::postgres::rows::columns::of_schedule;
-use crate::postgres::rows::decode;
-use crate::postgres::rows::decode::{SCHEDULE_COLUMNS, damaged, get, narrow};
+use crate::postgres::rows::{get, narrow};
+use crate::rows::{self, Column, Read, Row as _, columns, schedule_columns};
 use crate::stored::{json, ms};
 use crate::words::words;
+
+columns! {
+    /// A schedule, and what the rows beside it say.
+    beside_columns = schedule_columns,
+        is_outdated: "EXISTS (SELECT 1 FROM outdated o WHERE o.schedule = s.id)",
+        next_of_ledger: "(SELECT max(l.n + l.count) FROM ledger l WHERE l.schedule = s.id)",
+        next_of_runs: "greatest((SELECT max(r.n) + 1 FROM open_runs r WHERE r.schedule = s.id),
+           (SELECT max(r.n) + 1 FROM ended_runs r WHERE r.schedule = s.id))",
+        decided_to: "(SELECT max(l.effective) FROM ledger l WHERE l.schedule = s.id)",
+        open: "(SELECT array_agg(r.key) FROM open_runs r WHERE r.schedule = s.id)",
+        words: "(SELECT array_agg(w.word) FROM words w WHERE w.schedule = s.id)",
+        nominals: "v.nominals",
+        actions: "v.actions",
+        bys: "v.bys",
+        wake_at: "p.wake_at",
+}
 
 /// Selects schedules with the rows beside them, in one statement, which sees one instant.
 macro_rules! with_beside {
     ($which:literal) => {
         concat!(
             "SELECT ",
-            of_schedule!(),
-            ", EXISTS (SELECT 1 FROM outdated o WHERE o.schedule = s.id),
-               (SELECT max(l.n + l.count) FROM ledger l WHERE l.schedule = s.id),
-               greatest((SELECT max(r.n) + 1 FROM open_runs r WHERE r.schedule = s.id),
-                        (SELECT max(r.n) + 1 FROM ended_runs r WHERE r.schedule = s.id)),
-               (SELECT max(l.effective) FROM ledger l WHERE l.schedule = s.id),
-               (SELECT array_agg(r.key) FROM open_runs r WHERE r.schedule = s.id),
-               (SELECT array_agg(w.word) FROM words w WHERE w.schedule = s.id),
-               v.nominals, v.actions, v.bys, p.wake_at
-             FROM progress p JOIN schedules s ON s.id = p.id
+            beside_columns!(),
+            " FROM progress p JOIN schedules s ON s.id = p.id
              LEFT JOIN LATERAL (SELECT array_agg(nominal) AS nominals, array_agg(action) AS actions,
                  array_agg(by) AS bys FROM overrides o WHERE o.schedule = s.id) v ON true
              WHERE ",
@@ -72,22 +79,17 @@ pub(crate) fn check(
     repair: bool,
 ) -> Result<Vec<(i64, ScheduleBreach)>, Failure> {
     let known = look(tx, ZONES, Vec::new)?;
-    let known: Option<String> = known.first().map(|row| get(row, 0)).transpose()?;
+    let known: Option<String> = known.first().map(|row| row.single()).transpose()?;
     let other_zones = known.is_some_and(|known| known != rules.zones().version());
     let against = Against { rules, other_zones, now };
     let mut found = Vec::new();
-    page_through(
-        tx,
-        ALL,
-        |_| 0,
-        |row| {
-            // A schedule that cannot be read is reported by `check_rows`.
-            if let Ok((schedule, broken)) = broken(row, &against) {
-                found.extend(broken.into_iter().map(|breach| (schedule.id.0, breach)));
-            }
-            Ok(())
-        },
-    )?;
+    page_through(tx, ALL, |row| {
+        // A schedule that cannot be read is reported by `RowKind::check`.
+        if let Ok((schedule, broken)) = broken(row, &against) {
+            found.extend(broken.into_iter().map(|breach| (schedule.id.0, breach)));
+        }
+        row.read(schedule_columns::id)
+    })?;
     if repair {
         let mut ids: Vec<i64> = found.iter().map(|(id, _)| *id).collect();
         ids.dedup();
@@ -100,20 +102,20 @@ pub(crate) fn check(
 
 /// The breaches of a schedule, and the schedule as it should be.
 fn broken(row: &Row, against: &Against) -> Result<(Schedule, Vec<ScheduleBreach>), Failure> {
-    let mut schedule = decode::schedule(row)?;
-    let column = |place: usize| SCHEDULE_COLUMNS + place;
-    let number = |place: usize| -> Result<u64, Failure> {
-        let number: Option<i64> = get(row, column(place))?;
+    use beside_columns as column;
+    let mut schedule = rows::schedule(row)?;
+    let number = |column: Column| -> Read<u64> {
+        let number: Option<i64> = row.read(column)?;
         Ok(number.and_then(|number| u64::try_from(number).ok()).unwrap_or(0))
     };
-    let open: Option<Vec<i64>> = get(row, column(4))?;
-    let words: Option<Vec<String>> = get(row, column(5))?;
-    let is_outdated: bool = get(row, column(0))?;
+    let open: Option<Vec<i64>> = get(row, column::open)?;
+    let words: Option<Vec<String>> = get(row, column::words)?;
+    let is_outdated: bool = row.read(column::is_outdated)?;
     let beside = BesideSchedule {
-        wakes: agree(schedule.wake_at().map(ms), get(row, column(9))?),
+        wakes: agree(schedule.wake_at().map(ms), row.read(column::wake_at)?),
         is_outdated: against.other_zones || is_outdated,
-        next_number: number(1)?.max(number(2)?),
-        decided_to: get(row, column(3))?,
+        next_number: number(column::next_of_ledger)?.max(number(column::next_of_runs)?),
+        decided_to: row.read(column::decided_to)?,
         open: open.unwrap_or_default().into_iter().map(RunKey).collect::<BTreeSet<_>>(),
         overrides: overrides(row)?,
         words: words.unwrap_or_default().into_iter().collect(),
@@ -123,14 +125,14 @@ fn broken(row: &Row, against: &Against) -> Result<(Schedule, Vec<ScheduleBreach>
 }
 
 fn overrides(row: &Row) -> Result<Vec<Override>, Failure> {
-    let nominals: Option<Vec<i64>> = get(row, SCHEDULE_COLUMNS + 6)?;
-    let actions: Option<Vec<String>> = get(row, SCHEDULE_COLUMNS + 7)?;
-    let bys: Option<Vec<String>> = get(row, SCHEDULE_COLUMNS + 8)?;
+    let nominals: Option<Vec<i64>> = get(row, beside_columns::nominals)?;
+    let actions: Option<Vec<String>> = get(row, beside_columns::actions)?;
+    let bys: Option<Vec<String>> = get(row, beside_columns::bys)?;
     let all = nominals.unwrap_or_default().into_iter().zip(actions.unwrap_or_default());
     let all = all.zip(bys.unwrap_or_default());
     let mut overrides = Vec::new();
     for ((nominal, action), by) in all {
-        let wrong = |error: &dyn std::fmt::Display| damaged(SCHEDULE_COLUMNS + 7, error);
+        let wrong = |error: &dyn std::fmt::Display| beside_columns::actions.damaged(error);
         overrides.push(Override {
             nominal: Timestamp::from_millisecond(nominal).map_err(|error| wrong(&error))?,
             action: serde_json::from_str(&action).map_err(|error| wrong(&error))?,
@@ -163,10 +165,7 @@ fn mending(schedule: &Schedule) -> Result<Vec<Query>, Failure> {
     let id = schedule.id.0;
     let progress = &schedule.progress;
     let is_idle = progress.active.is_empty() && progress.queued.is_empty();
-    let live = match is_idle {
-        true => None,
-        false => Some(json(&(&progress.active, &progress.queued))?),
-    };
+    let live = if is_idle { None } else { Some(json(&(&progress.active, &progress.queued))?) };
     let words: Vec<String> = words(&schedule.declared.name).collect();
     Ok(vec![
         Query::new(

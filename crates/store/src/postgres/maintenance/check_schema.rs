@@ -10,7 +10,7 @@ use tokio_postgres::Transaction;
 use crate::failure::Failure;
 use crate::postgres::connections::connect::{Target, described, unavailable};
 use crate::postgres::maintenance::migrate::MIGRATIONS;
-use crate::postgres::rows::decode::get;
+use crate::rows::Row as _;
 use crate::view::Finding;
 
 /// The columns of all tables, one row each: name, and type.
@@ -37,7 +37,7 @@ pub(crate) async fn check(target: &Target, repair: bool) -> Vec<Finding> {
         vec![Finding { code: "unchecked", message, repaired: false }]
     };
     match compare(target).await {
-        Ok(wrong) => told(target, wrong, repair).await,
+        Ok(wrong) => findings(target, wrong, repair).await,
         Err(failure) => unchecked(failure),
     }
 }
@@ -49,7 +49,7 @@ struct Wrong {
     mend: Vec<String>,
 }
 
-async fn told(target: &Target, wrong: Vec<Wrong>, repair: bool) -> Vec<Finding> {
+async fn findings(target: &Target, wrong: Vec<Wrong>, repair: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     for Wrong { mut message, mend } in wrong {
         let mut repaired = repair && !mend.is_empty();
@@ -68,7 +68,7 @@ async fn execute(target: &Target, sql: &str) -> Result<(), Failure> {
     client.batch_execute(&patient).await.map_err(unavailable)
 }
 
-type Made = BTreeMap<String, String>;
+type SchemaObjects = BTreeMap<String, String>;
 
 async fn compare(target: &Target) -> Result<Vec<Wrong>, Failure> {
     let mut client = target.connect().await?;
@@ -77,8 +77,7 @@ async fn compare(target: &Target) -> Result<Vec<Wrong>, Failure> {
     let current = "SELECT current_schema()::text, quote_ident(current_schema()),
                           'punctual_doctor_' || pg_backend_pid()";
     let row = transaction.query_one(current, &[]).await.map_err(unavailable)?;
-    let (name, quoted, new): (String, String, String) =
-        (get(&row, 0)?, get(&row, 1)?, get(&row, 2)?);
+    let (name, quoted, new): (String, String, String) = row.tuple()?;
     let columns = read(&transaction, COLUMNS, &[&quoted]).await?;
     let indexes = read(&transaction, INDEXES, &[&quoted, &quoted]).await?;
     let triggers = transaction.query(TRIGGERS, &[&quoted]).await.map_err(unavailable)?;
@@ -95,7 +94,7 @@ async fn compare(target: &Target) -> Result<Vec<Wrong>, Failure> {
     let mut wrong = columns_apart(&columns, &new_columns);
     wrong.extend(indexes_apart(&indexes, &new_indexes));
     for row in &triggers {
-        let trigger: &str = get(row, 0)?;
+        let trigger: String = row.single()?;
         let message = format!("trigger {trigger} in schema {name} is not of this program: drop it");
         wrong.push(Wrong { message, mend: Vec::new() });
     }
@@ -106,12 +105,12 @@ async fn read(
     transaction: &Transaction<'_>,
     sql: &str,
     params: &[&(dyn tokio_postgres::types::ToSql + Sync)],
-) -> Result<Made, Failure> {
+) -> Result<SchemaObjects, Failure> {
     let rows = transaction.query(sql, params).await.map_err(unavailable)?;
-    rows.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?))).collect()
+    rows.iter().map(|row| row.tuple()).collect()
 }
 
-fn columns_apart(found: &Made, expected: &Made) -> Vec<Wrong> {
+fn columns_apart(found: &SchemaObjects, expected: &SchemaObjects) -> Vec<Wrong> {
     let wrong = |message| Wrong { message, mend: Vec::new() };
     let apart = expected.iter().filter_map(|(column, kind)| match found.get(column) {
         Some(is) if is == kind => None,
@@ -121,7 +120,7 @@ fn columns_apart(found: &Made, expected: &Made) -> Vec<Wrong> {
     apart.collect()
 }
 
-fn indexes_apart(found: &Made, expected: &Made) -> Vec<Wrong> {
+fn indexes_apart(found: &SchemaObjects, expected: &SchemaObjects) -> Vec<Wrong> {
     let apart = expected.iter().filter_map(|(index, made)| match found.get(index) {
         Some(is) if is == made => None,
         Some(_) => Some(Wrong {

@@ -8,17 +8,16 @@ use tokio_postgres::Row;
 
 use crate::failure::Failure;
 use crate::invariants::{EXPIRED_AT, KEPT_FOR};
-use crate::postgres::connections::query::many;
+use crate::postgres::connections::query::row_count;
 use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::maintenance::topic_expiry::not_needed;
 use crate::postgres::nodes::clock::{database_now, refuse_far_off};
-use crate::postgres::rows::decode;
-use crate::postgres::rows::decode::get;
+use crate::postgres::transaction::access::ask_expired;
 use crate::postgres::transaction::core::Core;
 use crate::postgres::transaction::minute_counts;
-use crate::postgres::views::access::ask_expired;
 use crate::postgres::{PostgresClock, Shared};
 use crate::request::Expired;
+use crate::rows::Row as _;
 use crate::stored::{milliseconds, ms};
 
 /// How long answers to idempotency keys are remembered.
@@ -75,27 +74,47 @@ const OTHERS: &str = "SELECT r.key, r.created_at, r.ended_at,
            WHERE key > $1 AND key <= $3 ORDER BY key LIMIT $2) r
      LEFT JOIN schedules s ON s.id = r.schedule
      LEFT JOIN workflows w ON w.id = r.workflow ORDER BY r.key";
+/// The condition that a ledger row is not of an active or queued occurrence: such a row will be
+/// written again. The numbers are read as text, since one unreadable row must not stop expiry.
+macro_rules! is_over {
+    () => {
+        r#"NOT EXISTS (SELECT 1 FROM regexp_matches(p.live, '"n":(\d+)', 'g') AS live
+             WHERE live[1]::bigint = n)"#
+    };
+}
+
 /// Schedules with ledger rows, from one to the next by the index, each with the age of its oldest
-/// row.
-const WITH_LEDGER: &str = "WITH RECURSIVE l AS (
+/// row that may expire. Rows are nearly in the order of their age: an occurrence that waited is
+/// written again when it starts, so the first hundred rows are looked at.
+const WITH_LEDGER: &str = concat!(
+    "WITH RECURSIVE l AS (
        (SELECT schedule, decided_at FROM ledger WHERE schedule > $1
         ORDER BY schedule, n LIMIT 1)
        UNION ALL
        SELECT o.schedule, o.decided_at FROM l CROSS JOIN LATERAL (
          SELECT schedule, decided_at FROM ledger WHERE schedule > l.schedule
          ORDER BY schedule, n LIMIT 1) o)
-     SELECT l.schedule, l.decided_at, coalesce(s.retention, w.retention)
+     SELECT l.schedule, o.decided_at, coalesce(s.retention, w.retention)
      FROM (SELECT * FROM l LIMIT $2) l
      LEFT JOIN schedules s ON s.id = l.schedule LEFT JOIN workflows w ON w.id = s.workflow
-     ORDER BY l.schedule";
-/// Old ledger rows. Rows of active and queued occurrences stay: they will be written again.
-const OLD_ROWS: &str = "SELECT u.id, l.n FROM unnest($1::bigint[], $2::bigint[]) AS u (id, before)
+     LEFT JOIN progress p ON p.id = l.schedule
+     CROSS JOIN LATERAL (SELECT min(decided_at) AS decided_at FROM
+       (SELECT decided_at FROM ledger WHERE schedule = l.schedule AND ",
+    is_over!(),
+    " ORDER BY n LIMIT 100) f) o
+     ORDER BY l.schedule"
+);
+/// Ledger rows of these schedules that were decided before the given instants.
+const OLD_ROWS: &str = concat!(
+    "SELECT u.id, l.n FROM unnest($1::bigint[], $2::bigint[]) AS u (id, before)
      LEFT JOIN progress p ON p.id = u.id
-     CROSS JOIN LATERAL (SELECT n, decided_at FROM ledger WHERE schedule = u.id
-       AND NOT EXISTS (SELECT 1 FROM jsonb_path_query(p.live::jsonb, '$.**.n') AS live
-                       WHERE live::text::bigint = n)
-       ORDER BY n LIMIT $3) l
-     WHERE l.decided_at < u.before ORDER BY u.id, l.n";
+     CROSS JOIN LATERAL (SELECT n FROM
+       (SELECT n, decided_at FROM ledger WHERE schedule = u.id AND ",
+    is_over!(),
+    " ORDER BY n LIMIT greatest($3::bigint, 100)) f
+       WHERE decided_at < u.before ORDER BY n LIMIT $3) l
+     ORDER BY u.id, l.n"
+);
 const REMOVE_ROWS: &str = "DELETE FROM ledger WHERE (schedule, n) IN
      (SELECT * FROM unnest($1::bigint[], $2::bigint[]))";
 
@@ -122,13 +141,13 @@ pub(crate) fn hold(found: &[Row], shared: &Shared, now: Timestamp) -> Result<Opt
     let Some(row) = found.first() else {
         return Err(Failure::Damaged("the database does not know its own time".to_owned()));
     };
-    if !get::<bool>(row, 0)? {
+    let (is_held, theirs): (bool, Timestamp) = row.tuple()?;
+    if !is_held {
         return Ok(None);
     }
     match shared.clock {
         PostgresClock::Caller => Ok(Some(ms(now))),
         PostgresClock::Database => {
-            let theirs = decode::instant(row, 1)?;
             refuse_far_off(now, theirs)?;
             Ok(Some(ms(theirs)))
         }
@@ -173,7 +192,7 @@ impl Core {
             Ok(found)
         })?;
         let row = found.first().and_then(|rows| rows.first());
-        let shortest: Option<i64> = row.map(|row| get(row, 0)).transpose()?.flatten();
+        let shortest: Option<i64> = row.map(|row| row.single()).transpose()?.flatten();
         Ok(shortest.map(SignedDuration::from_millis))
     }
 
@@ -193,10 +212,10 @@ impl Core {
                 return Ok((0, false));
             };
             let before = now.saturating_sub(milliseconds(keep));
-            let mut go = Go { tx, now, before, limit, queries: Vec::new(), more: false };
-            let mut removed = go.expire_runs(&found[1])?;
-            removed += go.expire_ledger(place(&found[1], "expired_schedule")?)?;
-            let Go { mut queries, mut more, .. } = go;
+            let mut pass = Pass { tx, now, before, limit, queries: Vec::new(), more: false };
+            let mut removed = pass.expire_runs(&found[1])?;
+            removed += pass.expire_ledger(place(&found[1], "expired_schedule")?)?;
+            let Pass { mut queries, mut more, .. } = pass;
             if removed > 0 {
                 let kept = |sql, key: &'static str, value: i64| {
                     Query::new(sql, vec![param(key), param(value.to_string())])
@@ -205,8 +224,8 @@ impl Core {
                 queries.push(kept(KEEP_LEAST, KEPT_FOR, milliseconds(keep)));
             }
             let old = now.saturating_sub(KEYS_KEPT_MS);
-            queries.push(crate::postgres::views::incidents::ask_expire(before, limit));
-            queries.push(Query::new(KEYS, vec![param(old), param(many(limit))]));
+            queries.push(crate::postgres::transaction::incidents::ask_expire(before, limit));
+            queries.push(Query::new(KEYS, vec![param(old), param(row_count(limit))]));
             queries.extend(ask_expired(now, limit));
             queries.push(minute_counts::ask_expire(now, limit));
             queries.push(minute_counts::ask_add_up(now, limit));
@@ -226,15 +245,16 @@ impl Core {
 /// Where a walk stopped.
 fn place(found: &[Row], walk: &str) -> Result<i64, Failure> {
     for row in found {
-        if get::<&str>(row, 0)? == walk {
-            return Ok(get::<&str>(row, 1)?.parse().unwrap_or(0));
+        let (key, value): (String, String) = row.tuple()?;
+        if key == walk {
+            return Ok(value.parse().unwrap_or(0));
         }
     }
     Ok(0)
 }
 
 /// One pass.
-struct Go<'a> {
+struct Pass<'a> {
     tx: &'a mut TxConnection,
     now: i64,
     before: i64,
@@ -244,7 +264,7 @@ struct Go<'a> {
     more: bool,
 }
 
-impl Go<'_> {
+impl Pass<'_> {
     fn keep_place(&mut self, walk: &'static str, walked: &Walked) {
         self.more |= !walked.is_done;
         let params = vec![param(walk), param(walked.place.to_string())];
@@ -280,12 +300,12 @@ impl Go<'_> {
     /// Expired runs of some schedules after this one, a few of each.
     fn of_schedules(&mut self, after: i64) -> Result<Walked, Failure> {
         let some = (self.limit / 2).clamp(1, SCHEDULES_LOOKED_AT);
-        let found = self.tx.one(WITH_RETENTION, vec![param(after), param(many(some))])?;
-        let ids: Vec<i64> = found.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
+        let found = self.tx.one(WITH_RETENTION, vec![param(after), param(row_count(some))])?;
+        let ids: Vec<i64> = found.iter().map(|row| row.single()).collect::<Result<_, _>>()?;
         let Some(last) = ids.last().copied() else { return Ok(Walked::done(Vec::new())) };
         let is_last = ids.len() < some;
         let each = (self.limit / 2 / ids.len()).max(1);
-        let params = vec![param(ids), param(self.now), param(many(each))];
+        let params = vec![param(ids), param(self.now), param(row_count(each))];
         let mut found = pairs(&self.tx.one(OF_SCHEDULES, params)?)?;
         let unfinished = first_with(&found, each).or(found.get(self.limit).map(|pair| pair.0));
         found.truncate(self.limit);
@@ -309,9 +329,9 @@ impl Go<'_> {
                 (workflow, after, is_done) = (0, 0, true);
                 break;
             };
-            let (id, retention): (i64, i64) = (get(row, 0)?, get(row, 1)?);
+            let (id, retention): (i64, i64) = row.tuple()?;
             let from = if id == workflow { after } else { 0 };
-            let params = vec![param(many(LOOKED_AT)), param(id)];
+            let params = vec![param(row_count(LOOKED_AT)), param(id)];
             let before = self.now.saturating_sub(retention);
             let left = limit - expired.len();
             let mut walked = self.walk(OF_WORKFLOW, from, params, before, left)?;
@@ -332,7 +352,7 @@ impl Go<'_> {
     /// passed by: they may have ended since, or their retention may be shorter now. However much is
     /// kept, this costs no more than what is removed plus one walk.
     fn others(&mut self, old: i64, again: i64, expired: &mut Vec<i64>) -> Result<(), Failure> {
-        let until = |key: i64| vec![param(many(LOOKED_AT)), param(key)];
+        let until = |key: i64| vec![param(row_count(LOOKED_AT)), param(key)];
         let left = self.limit - expired.len();
         let mut walked = self.walk(OTHERS, old, until(i64::MAX), self.before, left)?;
         expired.append(&mut walked.expired);
@@ -364,13 +384,13 @@ impl Go<'_> {
             if walked.expired.len() >= limit {
                 return Ok(walked);
             }
-            let (key, created_at): (i64, i64) = (get(row, 0)?, get(row, 1)?);
+            let (key, created_at, ended_at, has_this_retention) =
+                row.tuple::<(i64, i64, Option<i64>, bool)>()?;
             if created_at >= before {
                 walked.is_done = true;
                 return Ok(walked);
             }
-            let has_expired = get::<Option<i64>>(row, 2)?.is_some_and(|ended| ended < before);
-            if has_expired && get(row, 3)? {
+            if has_this_retention && ended_at.is_some_and(|ended| ended < before) {
                 walked.expired.push(key);
             }
             walked.place = key;
@@ -382,19 +402,19 @@ impl Go<'_> {
     /// The ledger is ordered by schedule: each pass looks at some schedules, and a few rows of
     /// each.
     fn expire_ledger(&mut self, after: i64) -> Result<usize, Failure> {
-        let found = self.tx.one(WITH_LEDGER, vec![param(after), param(many(self.limit))])?;
+        let found = self.tx.one(WITH_LEDGER, vec![param(after), param(row_count(self.limit))])?;
         let (mut ids, mut befores, mut last) = (Vec::new(), Vec::new(), 0);
         for row in &found {
-            let own: Option<i64> = get(row, 2)?;
+            let (schedule, oldest, own): (i64, Option<i64>, Option<i64>) = row.tuple()?;
             let before = own.map_or(self.before, |keep| self.now.saturating_sub(keep));
-            last = get(row, 0)?;
-            if get::<i64>(row, 1)? < before {
+            last = schedule;
+            if oldest.is_some_and(|oldest| oldest < before) {
                 ids.push(last);
                 befores.push(before);
             }
         }
         let each = (self.limit / ids.len().max(1)).max(1);
-        let params = vec![param(ids), param(befores), param(many(each))];
+        let params = vec![param(ids), param(befores), param(row_count(each))];
         let old = pairs(&self.tx.one(OLD_ROWS, params)?)?;
         let walked = match first_with(&old, each) {
             Some(id) => Walked { expired: Vec::new(), place: id - 1, is_done: false },
@@ -412,7 +432,7 @@ impl Go<'_> {
 }
 
 fn pairs(found: &[Row]) -> Result<Vec<(i64, i64)>, Failure> {
-    found.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?))).collect()
+    found.iter().map(|row| row.tuple()).collect()
 }
 
 /// The first schedule with at least `each` rows, which may have more.

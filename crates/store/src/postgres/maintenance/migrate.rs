@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::postgres::LOCK_SCHEMA;
 use crate::postgres::connections::connect::{Target, silent, unavailable};
 use crate::postgres::connections::session::{begin, refuse_pooler, warn_of_losses};
-use crate::postgres::rows::decode::get;
+use crate::rows::Row as _;
 
 /// One migration of the schema.
 pub(crate) struct Migration {
@@ -43,7 +43,7 @@ async fn bring_up_to_date(target: &Target) -> Result<(), Failure> {
     );
     transaction.batch_execute(&hold).await.map_err(unavailable)?;
     let known = "SELECT to_regclass('schema_versions') IS NOT NULL";
-    let known: bool = get(&transaction.query_one(known, &[]).await.map_err(unavailable)?, 0)?;
+    let known: bool = transaction.query_one(known, &[]).await.map_err(unavailable)?.single()?;
     if !known {
         let make = format!(
             "CREATE SCHEMA IF NOT EXISTS {schema};
@@ -53,7 +53,7 @@ async fn bring_up_to_date(target: &Target) -> Result<(), Failure> {
     }
     let latest = "SELECT coalesce(max(version), 0), coalesce(max(since), 0) FROM schema_versions";
     let row = transaction.query_one(latest, &[]).await.map_err(unavailable)?;
-    let (version, since): (i32, i32) = (get(&row, 0)?, get(&row, 1)?);
+    let (version, since): (i32, i32) = row.tuple()?;
     let ours = MIGRATIONS.len() as i32;
     if since > ours {
         return Err(Failure::Unusable {

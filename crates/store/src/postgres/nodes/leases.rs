@@ -9,16 +9,16 @@ use engine::{Moment, NodeId, RunKey};
 use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::Row;
 
+use crate::codes::sql;
 use crate::failure::Failure;
 use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::nodes::clock::database_now;
 use crate::postgres::nodes::starting::begin_start;
-use crate::postgres::rows::decode;
-use crate::postgres::rows::decode::get;
 use crate::postgres::transaction::after_commit::{NextWakeups, ask_everything};
 use crate::postgres::transaction::core::Core;
 use crate::postgres::{PostgresClock, Shared};
 use crate::request::{Joined, RenewRequest, Renewed};
+use crate::rows::{Row as _, columns};
 use crate::stored::{milliseconds, ms};
 
 /// The database's time, or the caller's in tests. Begins the transaction.
@@ -28,7 +28,7 @@ fn now(tx: &mut TxConnection, shared: &Shared, moment: Moment) -> Result<Timesta
     let found = tx.begin(vec![Query::new(sql, vec![])])?;
     match (shared.clock, found.first().and_then(|rows| rows.first())) {
         (PostgresClock::Database, Some(row)) => {
-            let now = decode::instant(row, 0)?;
+            let now = row.single()?;
             shared.told_time(sent, now);
             Ok(now)
         }
@@ -40,17 +40,22 @@ fn until(now: Timestamp, lease: SignedDuration) -> i64 {
     ms(now).saturating_add(milliseconds(lease))
 }
 
+columns! {
+    /// A run of which the node performs something.
+    owned_columns = r runs: key, state;
+}
+
 /// The node's attempts that have not been cancelled.
 fn going_on(runs: &[Row], node: NodeId) -> Result<HashSet<(RunKey, u32)>, Failure> {
     let mut going_on = HashSet::with_capacity(runs.len());
     for row in runs {
-        let position: RunState = decode::json(row, 1)?;
+        let position: RunState = row.json(owned_columns::state)?;
         if position.is_stopping() {
             continue;
         }
-        let key = RunKey(get(row, 0)?);
+        let key: RunKey = row.read(owned_columns::key)?;
         let own = position.active.iter().filter(|active| active.owner() == Some(node));
-        going_on.extend(own.filter_map(|active| Some((key, active.doing.token()?))));
+        going_on.extend(own.filter_map(|active| Some((key, active.status.token()?))));
     }
     Ok(going_on)
 }
@@ -71,23 +76,24 @@ impl Core {
         tx.transact(|tx| {
             let now = now(tx, shared, moment)?;
             if let Some(lost) = tx.one(LOST_INDEXES, vec![])?.first() {
-                return Err(Failure::without_index(get(lost, 0)?));
+                return Err(Failure::without_index(&lost.single::<String>()?));
             }
             let sql =
                 "INSERT INTO nodes (name, started_at, seen_at, lease_until, capacity, attempts)
                        VALUES ($1, $2, $2, $3, 0, 0) RETURNING id";
             let lease = until(now, shared.lease);
             let found = tx.one(sql, vec![param(name.to_owned()), param(ms(now)), param(lease)])?;
-            let id = found.first().map(|row| get(row, 0)).transpose()?;
-            let node = NodeId(id.unwrap_or_default());
+            let Some(row) = found.first() else {
+                return Err(Failure::Damaged("a node was given no id".to_owned()));
+            };
+            let node: NodeId = row.single()?;
             let starting = begin_start(tx, name)?;
             let gone = "SELECT count(*) FROM nodes WHERE lease_until < $1";
             let queries = vec![Query::new(gone, vec![param(ms(now))]), ask_everything(node)];
             let found = tx.commit(queries)?;
-            let gone: i64 = found[0].first().map(|row| get(row, 0)).transpose()?.unwrap_or(0);
+            let gone = found[0].first().map_or(Ok(0), |row| row.single())?;
             let next_wakeup = NextWakeups::of(found.last())?.earliest()?;
             shared.horizon.forget();
-            let gone = usize::try_from(gone).unwrap_or(0);
             let (early_deaths, culprit) = (starting.deaths, starting.culprit());
             Ok(Joined { node, next_wakeup, gone, early_deaths, culprit })
         })
@@ -102,9 +108,15 @@ impl Core {
                          WHERE id = $1 RETURNING id";
             // Attempts the node performs that are not among these were cancelled or taken over by
             // another node.
-            let own = "SELECT key, state FROM open_runs WHERE status = 1 AND $1 = ANY(owners)";
-            let waiting = "SELECT EXISTS (SELECT 1 FROM open_runs WHERE status = 0)
-                               OR EXISTS (SELECT 1 FROM open_runs WHERE lacks_place)";
+            let own = sql!(
+                "SELECT ",
+                owned_columns!(),
+                " FROM open_runs r WHERE status = {running} AND $1 = ANY(owners)"
+            );
+            let waiting = sql!(
+                "SELECT EXISTS (SELECT 1 FROM open_runs WHERE status = {pending})
+                 OR EXISTS (SELECT 1 FROM open_runs WHERE waits_for_slot)"
+            );
             let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
             shared.horizon.begin_look();
             let found = tx.commit(vec![
@@ -132,11 +144,11 @@ impl Core {
                 .filter(|attempt| !going_on.contains(attempt))
                 .map(|(run, token)| Effect::Cancel { run: *run, token: *token })
                 .collect();
-            let look = found[2].first().map(|row| get(row, 0)).transpose()?.unwrap_or(false);
-            let ahead = NextWakeups::of(found.last())?;
-            let any = ahead.schedule.into_iter().chain(ahead.run).min();
-            shared.horizon.end_look(any.or(Some(ms(now))), ahead.run);
-            Ok(Renewed { effects, next_wakeup: ahead.earliest()?, look })
+            let look = found[2].first().map_or(Ok(false), |row| row.single())?;
+            let next = NextWakeups::of(found.last())?;
+            let any = next.schedule.into_iter().chain(next.run).min();
+            shared.horizon.end_look(any.or(Some(ms(now))), next.run);
+            Ok(Renewed { effects, next_wakeup: next.earliest()?, look })
         })
     }
 
@@ -146,8 +158,10 @@ impl Core {
             tx.begin(vec![])?;
             tx.commit(vec![
                 Query::new(
-                    "DELETE FROM nodes WHERE id = $1 AND NOT EXISTS
-                       (SELECT 1 FROM open_runs WHERE status = 1 AND $1 = ANY(owners))",
+                    sql!(
+                        "DELETE FROM nodes WHERE id = $1 AND NOT EXISTS
+                         (SELECT 1 FROM open_runs WHERE status = {running} AND $1 = ANY(owners))"
+                    ),
                     vec![param(node.0)],
                 ),
                 Query::new("UPDATE nodes SET lease_until = 0 WHERE id = $1", vec![param(node.0)]),

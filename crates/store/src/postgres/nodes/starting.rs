@@ -4,31 +4,38 @@ use engine::RunKey;
 use engine::turn::Wakeup;
 use jiff::Timestamp;
 
+use crate::codes::sql;
 use crate::failure::Failure;
 use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
-use crate::postgres::rows::decode::get;
 use crate::postgres::transaction::core::Core;
-use crate::set_aside::read;
+use crate::rows::Row as _;
 use crate::starting::{Starting, Trial};
 use crate::stored::ms;
+use crate::wakeups::read_wakeup;
 
 const KEEP: &str = "INSERT INTO meta (key, value) VALUES ($1, $2)
      ON CONFLICT (key) DO UPDATE SET value = excluded.value";
 const FIND: &str = "SELECT value FROM meta WHERE key = $1";
 const FORGET: &str = "DELETE FROM meta WHERE key = $1";
 /// The earliest due wakeup of all kinds, with the kinds as in `set_aside`.
-const DUE: &str = "SELECT kind, id FROM (
-       (SELECT wake_at AS due, 0::smallint AS kind, key AS id FROM open_runs
+const DUE: &str = sql!(
+    "SELECT kind, id FROM (
+       (SELECT wake_at AS due, {run_wakeup}::smallint AS kind, key AS id FROM open_runs
         WHERE wake_at <= $1 ORDER BY wake_at LIMIT 1)
        UNION ALL
-       (SELECT wake_at, 1::smallint, id FROM progress WHERE wake_at <= $1 ORDER BY wake_at LIMIT 1)
+       (SELECT wake_at, {schedule_wakeup}::smallint, id FROM progress
+        WHERE wake_at <= $1 ORDER BY wake_at LIMIT 1)
        UNION ALL
-       (SELECT due, 3::smallint, id FROM handlers WHERE due <= $1 ORDER BY due LIMIT 1)) d
-     ORDER BY due, kind LIMIT 1";
-const BEGIN: &str = "SELECT min(key) FROM (
-       (SELECT key FROM open_runs WHERE lacks_place AND key + 0 > $1 ORDER BY key + 0 LIMIT 1)
-       UNION ALL
-       (SELECT min(key) FROM open_runs WHERE status = 0 AND key + 0 > $1)) r";
+       (SELECT due, {handler_wakeup}::smallint, id FROM handlers
+        WHERE due <= $1 ORDER BY due LIMIT 1)) d
+     ORDER BY due, kind LIMIT 1"
+);
+const BEGIN: &str = sql!(
+    "SELECT min(key) FROM (
+     (SELECT key FROM open_runs WHERE waits_for_slot AND key + 0 > $1 ORDER BY key + 0 LIMIT 1)
+     UNION ALL
+     (SELECT min(key) FROM open_runs WHERE status = {pending} AND key + 0 > $1)) r"
+);
 
 /// Reads the row an earlier start left, and stores the row of the new start.
 pub(crate) fn begin_start(tx: &mut TxConnection, name: &str) -> Result<Starting, Failure> {
@@ -39,7 +46,7 @@ pub(crate) fn begin_start(tx: &mut TxConnection, name: &str) -> Result<Starting,
 
 fn find(tx: &mut TxConnection, name: &str) -> Result<Option<String>, Failure> {
     let found = tx.one(FIND, vec![param(Starting::key(name))])?;
-    found.first().map(|row| get(row, 0)).transpose()
+    found.first().map(|row| row.single()).transpose()
 }
 
 fn keep(tx: &mut TxConnection, name: &str, starting: &Starting) -> Result<(), Failure> {
@@ -73,10 +80,11 @@ impl Core {
             let due = Query::new(DUE, vec![param(ms(now))]);
             let found = tx.commit(vec![due, Query::new(BEGIN, vec![param(after.0)])])?;
             if let Some(row) = found[0].first() {
-                return Ok(Some(Trial::Due(read(get(row, 0)?, get(row, 1)?)?)));
+                let (kind, id) = row.tuple()?;
+                return Ok(Some(Trial::Due(read_wakeup(kind, id)?)));
             }
-            let key = found[1].first().map(|row| get::<Option<i64>>(row, 0)).transpose()?;
-            Ok(key.flatten().map(|key| Trial::Begin(RunKey(key))))
+            let key: Option<RunKey> = found[1].first().map_or(Ok(None), |row| row.single())?;
+            Ok(key.map(Trial::Begin))
         })
     }
 }

@@ -182,7 +182,7 @@ CREATE TABLE open_runs (
   state text NOT NULL,
   -- The nodes that perform something of it.
   owners bigint[],
-  lacks_place boolean NOT NULL,
+  waits_for_slot boolean NOT NULL,
   overdue boolean NOT NULL,
   parent bigint,
   parent_token integer,
@@ -210,7 +210,7 @@ CREATE UNIQUE INDEX open_runs_by_uuid ON open_runs (uuid) WHERE uuid IS NOT NULL
 CREATE INDEX open_runs_by_status ON open_runs (status, workflow, (key + 0));
 CREATE INDEX open_runs_by_wakeup ON open_runs (wake_at) WHERE wake_at IS NOT NULL;
 -- What has begun and could go on if there were a place.
-CREATE INDEX open_runs_ready ON open_runs ((key + 0)) WHERE lacks_place;
+CREATE INDEX open_runs_ready ON open_runs ((key + 0)) WHERE waits_for_slot;
 CREATE INDEX open_runs_pending_of_handlers ON open_runs (workflow, (key + 0))
   WHERE status = 0 AND handler IS NOT NULL;
 CREATE INDEX open_runs_overdue ON open_runs ((key + 0)) WHERE overdue;

@@ -10,12 +10,12 @@ use tokio_postgres::Row;
 
 use crate::failure::Failure;
 use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
-use crate::postgres::rows::decode::get;
 use crate::postgres::transaction::apply::{self, Before};
 use crate::postgres::transaction::apply_progress::PreviousRow;
 use crate::postgres::transaction::minute_counts;
 use crate::postgres::transaction::shared::Shared;
 use crate::request::Call;
+use crate::rows::Row as _;
 use crate::stored::ms;
 
 /// The messages that the other nodes need.
@@ -24,7 +24,7 @@ pub(crate) fn calls(writes: &Writes, effects: &[Effect], node: NodeId) -> HashSe
     let position = |of: RunKey| {
         writes.runs.iter().find_map(|write| {
             let (RunWrite::Insert(run) | RunWrite::Update { after: run, .. }) = write;
-            (run.key == of).then_some(&run.position)
+            (run.key == of).then_some(&run.state)
         })
     };
     // An attempt that was given up no longer names its owner, so any owner but this node counts.
@@ -41,7 +41,7 @@ pub(crate) fn calls(writes: &Writes, effects: &[Effect], node: NodeId) -> HashSe
     calls
 }
 
-macro_rules! ahead {
+macro_rules! next_wakeups {
     ($runs:literal) => {
         concat!(
             "SELECT least((SELECT wake_at FROM progress WHERE wake_at > $2 ORDER BY wake_at LIMIT 1),
@@ -55,14 +55,14 @@ macro_rules! ahead {
 
 /// The earliest wakeups after an instant: of schedules and handlers, of runs, and of other nodes'
 /// leases; and whether there are other nodes.
-const AHEAD: &str =
-    ahead!("(SELECT wake_at FROM open_runs WHERE wake_at > $2 ORDER BY wake_at LIMIT 1)");
-/// As [`AHEAD`], if the next wakeup of runs is known.
-const AHEAD_OF_SCHEDULES: &str = ahead!("NULL::bigint");
+const NEXT_WAKEUPS: &str =
+    next_wakeups!("(SELECT wake_at FROM open_runs WHERE wake_at > $2 ORDER BY wake_at LIMIT 1)");
+/// As [`NEXT_WAKEUPS`], if the next wakeup of runs is known.
+const NEXT_OF_SCHEDULES: &str = next_wakeups!("NULL::bigint");
 
 /// The query for the earliest wakeups of all time.
 pub(crate) fn ask_everything(node: NodeId) -> Query {
-    Query::new(AHEAD, vec![param(node.0), param(i64::MIN)])
+    Query::new(NEXT_WAKEUPS, vec![param(node.0), param(i64::MIN)])
 }
 
 /// The earliest wakeups, in milliseconds.
@@ -81,12 +81,8 @@ impl NextWakeups {
         let Some(row) = found.and_then(|rows| rows.first()) else {
             return Ok(NextWakeups::default());
         };
-        Ok(NextWakeups {
-            schedule: get(row, 0)?,
-            run: get(row, 1)?,
-            lease: get(row, 2)?,
-            others: get(row, 3)?,
-        })
+        let (schedule, run, lease, others) = row.tuple()?;
+        Ok(NextWakeups { schedule, run, lease, others })
     }
 
     pub(crate) fn earliest(self) -> Result<Option<Timestamp>, Failure> {
@@ -184,18 +180,18 @@ impl Ending<'_> {
         // Due wakeups were just claimed, or another node decides them: only later ones are queried.
         let is_busy = self.writes.runs.len() >= BUSY;
         let known_run = if is_busy { horizon.next_run(now) } else { None };
-        let ahead = if known_run.is_some() { AHEAD_OF_SCHEDULES } else { AHEAD };
-        queries.push(Query::new(ahead, vec![param(self.node.0), param(now)]));
+        let sql = if known_run.is_some() { NEXT_OF_SCHEDULES } else { NEXT_WAKEUPS };
+        queries.push(Query::new(sql, vec![param(self.node.0), param(now)]));
         let found = tx.commit(queries)?;
-        let mut ahead = NextWakeups::of(found.last())?;
+        let mut next = NextWakeups::of(found.last())?;
         if known_run.is_none() {
-            horizon.found_run(ahead.run);
+            horizon.found_run(next.run);
         }
         let (schedule, run) = written(self.writes);
         horizon.written(schedule, run);
         let earlier = |a: Option<i64>, b: Option<i64>| a.into_iter().chain(b).min();
-        ahead.schedule = earlier(ahead.schedule, schedule);
-        ahead.run = earlier(earlier(ahead.run, known_run.flatten()), run);
-        Ok(AfterCommit { next_wakeup: ahead.earliest()?, others: ahead.others })
+        next.schedule = earlier(next.schedule, schedule);
+        next.run = earlier(earlier(next.run, known_run.flatten()), run);
+        Ok(AfterCommit { next_wakeup: next.earliest()?, others: next.others })
     }
 }

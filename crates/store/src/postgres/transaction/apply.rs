@@ -7,18 +7,20 @@ use engine::ledger::{Entry, Outcome};
 use engine::schedule::{Schedule, Status};
 use engine::turn::{ById, OverrideWrite, ScheduleWrite, WorkflowStatus, Writes};
 use engine::{NodeId, RunKey, ScheduleId};
+use language::definition::DeclaredBy;
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::failure::Failure;
 use crate::postgres::connections::tx_connection::{Param, Query, param};
-use crate::postgres::rows::decode::narrow;
+use crate::postgres::rows::narrow;
 use crate::postgres::transaction::apply_progress::{self, PreviousRow};
 use crate::postgres::transaction::apply_runs;
 use crate::postgres::transaction::apply_topics;
 use crate::postgres::transaction::apply_waiting;
 use crate::postgres::transaction::bulk_insert::{BulkInsert, Table};
 use crate::postgres::transaction::last_steps;
-use crate::stored::{block, json, milliseconds, ms};
+use crate::schedule_counts::ScheduleCounts;
+use crate::stored::{json, milliseconds, ms};
 use crate::words::words;
 
 /// How many counter rows share the count of schedules, so that nodes rarely wait for each other's
@@ -56,7 +58,7 @@ pub(crate) fn statements(
     apply_topics::topics(writes, &mut all)?;
     ledger(writes, before, &mut all)?;
     workflows(writes, &mut all)?;
-    crate::postgres::views::incidents::write(writes, &mut all)?;
+    crate::postgres::transaction::incidents::write(writes, &mut all)?;
     overrides(writes, &mut all)?;
     if !writes.nodes_gone.is_empty() {
         let ids: Vec<i64> = writes.nodes_gone.iter().map(|node| node.0).collect();
@@ -89,9 +91,10 @@ where
 /// The text with NUL replaced: PostgreSQL cannot store NUL, and such a text from outside must not
 /// make a turn fail for ever.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
-    match text.contains('\0') {
-        true => Cow::Owned(text.replace('\0', "\u{fffd}")),
-        false => Cow::Borrowed(text),
+    if text.contains('\0') {
+        Cow::Owned(text.replace('\0', "\u{fffd}"))
+    } else {
+        Cow::Borrowed(text)
     }
 }
 
@@ -107,20 +110,14 @@ fn schedules(
     before: Before<'_>,
     all: &mut Vec<Query>,
 ) -> Result<(), Failure> {
-    let mut counts = Counts::default();
     let (mut new, mut changed, mut moved, mut gone) = (vec![], vec![], vec![], vec![]);
     let mut renamed = vec![];
     for write in &writes.schedules {
         match write {
             ScheduleWrite::Insert(schedule) => {
-                counts.add(schedule, schedule.status, 1);
                 new.push(&**schedule);
             }
             ScheduleWrite::Update { after, old_status, declared, .. } => {
-                if let Some(old) = old_status {
-                    counts.add(after, *old, -1);
-                    counts.add(after, after.status, 1);
-                }
                 let bump = i32::from(old_status.is_some() || *declared);
                 if bump > 0 {
                     changed.push(&**after);
@@ -132,7 +129,6 @@ fn schedules(
                 moved.push((&**after, bump));
             }
             ScheduleWrite::Delete { before } => {
-                counts.add(before, before.status, -1);
                 gone.push(before.id.0);
             }
         }
@@ -151,7 +147,7 @@ fn schedules(
             all.push(Query::new(sql, vec![param(gone.clone())]));
         }
     }
-    counts.write(node, all);
+    schedule_counts(writes, node, all);
     Ok(())
 }
 
@@ -168,7 +164,7 @@ fn insert_schedules(new: &[&Schedule], stamp: i64, all: &mut Vec<Query>) -> Resu
         vec![
             column(new, |s| s.id.0),
             column(new, |s| s.workflow.0),
-            column(new, |s| s.trigger.clone()),
+            column(new, |s| s.declared_by.as_ref().map(DeclaredBy::to_string)),
             column(new, |s| narrow(&Status::ALL, s.status)),
             column(new, |s| s.declared.timing.calendar.clone()),
             column(new, |s| s.declared.retention().map(milliseconds)),
@@ -364,57 +360,40 @@ fn overrides(writes: &Writes, all: &mut Vec<Query>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Changes to the counts of schedules, in the order in which their rows are locked.
-#[derive(Default)]
-struct Counts {
-    by_workflow: BTreeMap<(i64, i16), i64>,
-    by_block: BTreeMap<(i16, i64), i64>,
-}
-
-impl Counts {
-    fn add(&mut self, schedule: &Schedule, status: Status, change: i64) {
-        let status = narrow(&Status::ALL, status);
-        // Workflow 0 counts the schedules of all workflows.
-        for workflow in [schedule.workflow.0, 0] {
-            *self.by_workflow.entry((workflow, status)).or_default() += change;
-        }
-        *self.by_block.entry((status, block(schedule.id.0))).or_default() += change;
-    }
-
-    fn write(self, node: NodeId, all: &mut Vec<Query>) {
-        let slot = i16::try_from(node.0 % SLOTS).unwrap_or(0);
-        let rows: Vec<_> =
-            self.by_workflow.into_iter().filter(|(_, change)| *change != 0).collect();
-        if !rows.is_empty() {
-            let sql = "INSERT INTO schedule_counts AS c (workflow, status, slot, count)
+fn schedule_counts(writes: &Writes, node: NodeId, all: &mut Vec<Query>) {
+    let counts = ScheduleCounts::of(writes);
+    let slot = i16::try_from(node.0 % SLOTS).unwrap_or(0);
+    let by_workflow = "INSERT INTO schedule_counts AS c (workflow, status, slot, count)
                        SELECT workflow, status, $3, count
                        FROM unnest($1::bigint[], $2::smallint[], $4::bigint[])
                          AS u (workflow, status, count)
                        ON CONFLICT (workflow, status, slot) DO UPDATE
                        SET count = c.count + excluded.count";
-            let params = vec![
-                column(&rows, |((workflow, _), _)| *workflow),
-                column(&rows, |((_, status), _)| *status),
-                param(slot),
-                column(&rows, |(_, change)| *change),
-            ];
-            all.push(Query::new(sql, params));
-        }
-        let rows: Vec<_> = self.by_block.into_iter().filter(|(_, change)| *change != 0).collect();
-        if !rows.is_empty() {
-            let sql = "INSERT INTO schedule_blocks AS c (status, block, slot, count)
-                       SELECT status, block, $3, count
-                       FROM unnest($1::smallint[], $2::bigint[], $4::bigint[])
-                         AS u (status, block, count)
-                       ON CONFLICT (status, block, slot) DO UPDATE
-                       SET count = c.count + excluded.count";
-            let params = vec![
-                column(&rows, |((status, _), _)| *status),
-                column(&rows, |((_, block), _)| *block),
-                param(slot),
-                column(&rows, |(_, change)| *change),
-            ];
-            all.push(Query::new(sql, params));
-        }
+    let by_block = "INSERT INTO schedule_blocks AS c (status, block, slot, count)
+                    SELECT status, block, $3, count
+                    FROM unnest($1::smallint[], $2::bigint[], $4::bigint[])
+                      AS u (status, block, count)
+                    ON CONFLICT (status, block, slot) DO UPDATE
+                    SET count = c.count + excluded.count";
+    all.extend(add_up(by_workflow, counts.by_workflow, slot));
+    all.extend(add_up(by_block, counts.by_block, slot));
+}
+
+/// The statement that adds these changes to the counts of one slot, if there are any.
+fn add_up<A, B>(sql: &'static str, changes: BTreeMap<(A, B), i64>, slot: i16) -> Option<Query>
+where
+    A: ToSql + Copy + Sync + Send + 'static,
+    B: ToSql + Copy + Sync + Send + 'static,
+{
+    if changes.is_empty() {
+        return None;
     }
+    let rows: Vec<_> = changes.into_iter().collect();
+    let params = vec![
+        column(&rows, |((first, _), _)| *first),
+        column(&rows, |((_, second), _)| *second),
+        param(slot),
+        column(&rows, |(_, change)| *change),
+    ];
+    Some(Query::new(sql, params))
 }

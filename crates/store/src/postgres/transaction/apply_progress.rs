@@ -1,6 +1,8 @@
 //! Writes the progress of schedules. Every occurrence writes this row twice, when its run begins
 //! and when it ends; each time only the columns that change are sent.
 
+use std::sync::LazyLock;
+
 use engine::ScheduleId;
 use engine::run::Ending;
 use engine::schedule::Schedule;
@@ -8,111 +10,165 @@ use engine::turn::ById;
 
 use crate::failure::Failure;
 use crate::postgres::connections::tx_connection::{Param, Query, param};
-use crate::postgres::rows::decode::narrow;
+use crate::postgres::rows::narrow;
 use crate::postgres::transaction::apply::owned;
 use crate::postgres::transaction::bulk_insert::MANY;
 use crate::stored::{json, ms};
 
-/// How many numbers a row has. The numbers of all rows are in one array, row after row: unnesting
-/// an array costs PostgreSQL something for each array and row, while indexing into one costs nearly
-/// nothing.
-const NUMBERS: usize = 17;
-/// Stands for SQL NULL in the array of numbers.
+/// Stands for SQL NULL among the numbers.
 const NONE: i64 = i64::MIN;
 
-/// SQL for one number of row `u.i`, where a row has `$numbers` numbers; `$back` counts from the
-/// last.
-macro_rules! of {
-    ($numbers:literal, $back:literal) => {
-        concat!("($4::bigint[])[u.i * ", $numbers, " - ", $back, "]")
+/// Declares the columns that hold numbers: what is written into each, and whether that is always a
+/// number, maybe a number, or a flag. The numbers of all rows are sent in one array, row after row,
+/// in this order: unnesting an array costs PostgreSQL something for each array and row, while
+/// indexing into one costs nearly nothing.
+macro_rules! numbers {
+    (|$schedule:ident, $version:ident| $($column:ident: $kind:ident($value:expr),)+) => {
+        /// A column that holds a number.
+        #[allow(non_camel_case_types)] // They are called as they are in the database.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        enum Number { $($column),+ }
+
+        impl Number {
+            const ALL: &[Number] = &[$(Number::$column),+];
+
+            fn column(self) -> &'static str {
+                match self { $(Number::$column => stringify!($column)),+ }
+            }
+
+            /// SQL for the column's value, given the SQL for its number.
+            fn value(self, number: &str) -> String {
+                match self { $(Number::$column => $kind::value(number)),+ }
+            }
+        }
+
+        fn numbers_of($schedule: &Schedule, $version: i32) -> [i64; Number::ALL.len()] {
+            [$($kind::number($value)),+]
+        }
     };
 }
 
-/// As `of!`, for a column that may be NULL.
-macro_rules! maybe_of {
-    ($numbers:literal, $back:literal) => {
-        concat!("nullif(", of!($numbers, $back), ", '-9223372036854775808')")
-    };
+mod always {
+    pub(super) fn number(value: i64) -> i64 {
+        value
+    }
+
+    pub(super) fn value(number: &str) -> String {
+        number.to_owned()
+    }
 }
 
-macro_rules! insert_progress {
-    () => {
-        concat!(
-            "INSERT INTO progress (id, wake_at, anchor, mark, next_nominal, next_effective, n, renewed_at,
-               current_repeat, current_retry, run_count, error_count, last_run_at, last_outcome,
-               has_overrides, recomputed_at, version, incident, last_error, live, stamp)
-             SELECT u.id, ",
-            maybe_of!(17, 16), ", ", of!(17, 15), ", ", of!(17, 14), ", ", maybe_of!(17, 13), ", ", maybe_of!(17, 12), ", ",
-            of!(17, 11), ", ", maybe_of!(17, 10), ", ", of!(17, 9), ", ", of!(17, 8), ", ", of!(17, 7), ", ",
-            of!(17, 6), ", ", maybe_of!(17, 5), ", ", maybe_of!(17, 4), ", ", of!(17, 3), " <> 0, ", maybe_of!(17, 2), ", ",
-            of!(17, 1), ", ", maybe_of!(17, 0), ", u.last_error, u.live, $5::bigint
-             FROM unnest($1::bigint[], $2::text[], $3::text[]) WITH ORDINALITY
-               AS u (id, last_error, live, i)"
-        )
-    };
+mod maybe {
+    pub(super) fn number(value: Option<i64>) -> i64 {
+        value.unwrap_or(super::NONE)
+    }
+
+    pub(super) fn value(number: &str) -> String {
+        format!("nullif({number}, '{}')", super::NONE)
+    }
 }
 
-const NEW: &str = insert_progress!();
+mod flag {
+    pub(super) fn number(value: bool) -> i64 {
+        value.into()
+    }
+
+    pub(super) fn value(number: &str) -> String {
+        format!("{number} <> 0")
+    }
+}
+
+numbers! { |schedule, version|
+    wake_at: maybe(schedule.wake_at().map(ms)),
+    anchor: always(ms(schedule.progress.anchor)),
+    mark: always(ms(schedule.progress.mark)),
+    next_nominal: maybe(schedule.progress.next.map(|due| ms(due.nominal))),
+    next_effective: maybe(schedule.progress.next.map(|due| ms(due.effective))),
+    n: always(schedule.progress.n.cast_signed()),
+    renewed_at: maybe(schedule.progress.renewed_at.map(ms)),
+    current_repeat: always(schedule.progress.current_repeat.cast_signed()),
+    current_retry: always(schedule.progress.current_retry.cast_signed().into()),
+    run_count: always(schedule.progress.run_count.cast_signed()),
+    error_count: always(schedule.progress.error_count.cast_signed()),
+    last_run_at: maybe(schedule.progress.last_run_at.map(ms)),
+    last_outcome: maybe(
+        schedule.progress.last_outcome.map(|ending| narrow(&Ending::ALL, ending).into())
+    ),
+    has_overrides: flag(schedule.progress.has_overrides),
+    recomputed_at: maybe(schedule.progress.recomputed_at.map(ms)),
+    version: always(version.into()),
+    incident: maybe(schedule.progress.incident.map(|key| key.0)),
+}
+
+/// SQL for the values of these columns in row `u.i`, if a row sends these numbers and no others.
+fn values(numbers: &[Number]) -> impl Iterator<Item = String> {
+    numbers.iter().zip((0..numbers.len()).rev()).map(|(number, back)| {
+        number.value(&format!("($4::bigint[])[u.i * {} - {back}]", numbers.len()))
+    })
+}
+
+fn joined(parts: impl Iterator<Item = String>) -> String {
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+static NEW: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "INSERT INTO progress (id, last_error, live, stamp, {})
+         SELECT u.id, u.last_error, u.live, $5::bigint, {}
+         FROM unnest($1::bigint[], $2::text[], $3::text[]) WITH ORDINALITY
+           AS u (id, last_error, live, i)",
+        joined(Number::ALL.iter().map(|number| number.column().to_owned())),
+        joined(values(Number::ALL))
+    )
+});
 /// An upsert, so that PostgreSQL finds each row by its id whatever the planner estimates. The rows
 /// exist and are locked; the version goes up by the given amount.
-const MOVED: &str = concat!(
-    insert_progress!(),
-    " ON CONFLICT (id) DO UPDATE SET wake_at = excluded.wake_at, anchor = excluded.anchor,
-        mark = excluded.mark, next_nominal = excluded.next_nominal,
-        next_effective = excluded.next_effective, n = excluded.n, renewed_at = excluded.renewed_at,
-        current_repeat = excluded.current_repeat, current_retry = excluded.current_retry,
-        run_count = excluded.run_count, error_count = excluded.error_count,
-        last_error = excluded.last_error, last_run_at = excluded.last_run_at,
-        last_outcome = excluded.last_outcome, live = excluded.live,
-        has_overrides = excluded.has_overrides, recomputed_at = excluded.recomputed_at,
-        incident = excluded.incident, version = progress.version + excluded.version, stamp = excluded.stamp"
-);
+static MOVED: LazyLock<String> = LazyLock::new(|| {
+    let set = |number: &Number| match number.column() {
+        column if *number == Number::version => {
+            format!("{column} = progress.{column} + excluded.{column}")
+        }
+        column => format!("{column} = excluded.{column}"),
+    };
+    format!(
+        "{} ON CONFLICT (id) DO UPDATE SET last_error = excluded.last_error, live = excluded.live,
+           stamp = excluded.stamp, {}",
+        *NEW,
+        joined(Number::ALL.iter().map(set))
+    )
+});
 
 /// An update of some columns only, used for [`MANY`] or more rows: the table is then so large that
 /// the planner finds each row by its id, and it keeps that plan. On a small table it might scan the
 /// whole table for each row, and would keep that plan as well.
 struct Narrow {
-    sql: &'static str,
-    /// The indexes of the numbers, in the order in which the statement takes them.
-    numbers: &'static [usize],
+    sql: String,
+    /// The numbers, in the order in which the statement takes them.
+    numbers: &'static [Number],
     /// Whether the statement also writes the last error.
     has_error: bool,
 }
 
-macro_rules! update_progress {
-    ($numbers:literal: $($column:literal $kind:ident $back:literal),*; $others:literal) => {
-        concat!(
-            "UPDATE progress p SET ",
-            $($column, " = ", $kind!($numbers, $back), ", ",)*
-            $others,
-            "live = u.live, stamp = $5::bigint
-             FROM ROWS FROM (generate_series(1, $6::integer), unnest($2::text[]), unnest($3::text[]))
-               AS u (i, last_error, live)
-             WHERE p.id = ($1::bigint[])[u.i]"
-        )
-    };
-}
-
 /// For schedules whose runs have begun, or whose occurrences were passed over.
-static BEGUN: Narrow = Narrow {
-    sql: update_progress!(7: "wake_at" maybe_of 6, "mark" of 5, "next_nominal" maybe_of 4,
-        "next_effective" maybe_of 3, "n" of 2, "current_retry" of 1, "last_run_at" maybe_of 0; ""),
-    numbers: &[0, 2, 3, 4, 5, 8, 11],
-    has_error: false,
-};
+static BEGUN: LazyLock<Narrow> = LazyLock::new(|| {
+    use Number::{current_retry, last_run_at, mark, n, next_effective, next_nominal, wake_at};
+    const NUMBERS: &[Number] =
+        &[wake_at, mark, next_nominal, next_effective, n, current_retry, last_run_at];
+    Narrow::new(NUMBERS, false)
+});
 /// For schedules whose runs have ended. None of these columns is indexed, so no index entry
 /// changes.
-static ENDED: Narrow = Narrow {
-    sql: update_progress!(5: "current_repeat" of 4, "current_retry" of 3, "run_count" of 2,
-        "error_count" of 1, "last_outcome" maybe_of 0; "last_error = u.last_error, "),
-    numbers: &[7, 8, 9, 10, 12],
-    has_error: true,
-};
+static ENDED: LazyLock<Narrow> = LazyLock::new(|| {
+    use Number::{current_repeat, current_retry, error_count, last_outcome, run_count};
+    const NUMBERS: &[Number] =
+        &[current_repeat, current_retry, run_count, error_count, last_outcome];
+    Narrow::new(NUMBERS, true)
+});
 
 /// The values of a row as it was loaded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PreviousRow {
-    numbers: [i64; NUMBERS],
+    numbers: [i64; Number::ALL.len()],
     had_error: bool,
 }
 
@@ -124,35 +180,54 @@ impl PreviousRow {
 
     /// The number of the next occurrence.
     pub(crate) fn n(&self) -> u64 {
-        self.numbers[5].cast_unsigned()
+        self.numbers[Number::n as usize].cast_unsigned()
     }
 }
 
 /// A schedule with its new values.
 struct Moved<'a> {
     schedule: &'a Schedule,
-    numbers: [i64; NUMBERS],
+    numbers: [i64; Number::ALL.len()],
 }
 
 impl Narrow {
+    fn new(numbers: &'static [Number], has_error: bool) -> Narrow {
+        let set = |(number, value): (&Number, String)| format!("{} = {value}", number.column());
+        let sql = format!(
+            "UPDATE progress p SET {}, {}live = u.live, stamp = $5::bigint
+             FROM ROWS FROM (generate_series(1, $6::integer), unnest($2::text[]), unnest($3::text[]))
+               AS u (i, last_error, live)
+             WHERE p.id = ($1::bigint[])[u.i]",
+            joined(numbers.iter().zip(values(numbers)).map(set)),
+            if has_error { "last_error = u.last_error, " } else { "" }
+        );
+        Narrow { sql, numbers, has_error }
+    }
+
     /// Whether every value that changed is among these columns.
     fn is_enough(&self, was: Option<&PreviousRow>, is: &Moved<'_>) -> bool {
         let Some(was) = was else { return false };
-        let is_same = |at: usize| was.numbers[at] == is.numbers[at] || self.numbers.contains(&at);
+        let is_same = |number: &Number| {
+            let index = *number as usize;
+            was.numbers[index] == is.numbers[index] || self.numbers.contains(number)
+        };
         let has_error = is.schedule.progress.last_error.is_some();
         let keeps_error = self.has_error || !(was.had_error || has_error);
-        keeps_error && (0..NUMBERS).all(is_same)
+        keeps_error && Number::ALL.iter().all(is_same)
     }
 
-    fn queries(&self, moved: &[Moved<'_>], stamp: i64) -> Result<Query, Failure> {
+    fn query(&'static self, moved: &[Moved<'_>], stamp: i64) -> Result<Query, Failure> {
         let mut rows = Rows::default();
         for moved in moved {
-            rows.put(moved.schedule, self.numbers.iter().map(|at| &moved.numbers[*at]))?;
+            rows.put(
+                moved.schedule,
+                self.numbers.iter().map(|number| &moved.numbers[*number as usize]),
+            )?;
         }
         let count = i32::try_from(rows.ids.len()).unwrap_or(i32::MAX);
         let mut params = rows.params(stamp);
         params.push(param(count));
-        Ok(Query::new(self.sql, params))
+        Ok(Query::new(&self.sql, params))
     }
 }
 
@@ -162,7 +237,7 @@ pub(crate) fn insert(new: &[&Schedule], stamp: i64) -> Result<Query, Failure> {
     for schedule in new {
         rows.put(schedule, &numbers_of(schedule, 0))?;
     }
-    Ok(Query::new(NEW, rows.params(stamp)))
+    Ok(Query::new(&NEW, rows.params(stamp)))
 }
 
 /// Updates the progress of schedules. Each comes with the amount by which its version goes up.
@@ -184,10 +259,11 @@ pub(crate) fn update(
             others.push(is);
         }
     }
-    for (form, moved) in [(&BEGUN, begun), (&ENDED, ended)] {
-        match moved.len() < MANY {
-            true => others.extend(moved),
-            false => all.push(form.queries(&moved, stamp)?),
+    for (form, moved) in [(&*BEGUN, begun), (&*ENDED, ended)] {
+        if moved.len() < MANY {
+            others.extend(moved);
+        } else {
+            all.push(form.query(&moved, stamp)?);
         }
     }
     if others.is_empty() {
@@ -197,7 +273,7 @@ pub(crate) fn update(
     for moved in &others {
         rows.put(moved.schedule, &moved.numbers)?;
     }
-    all.push(Query::new(MOVED, rows.params(stamp)));
+    all.push(Query::new(&MOVED, rows.params(stamp)));
     Ok(())
 }
 
@@ -227,29 +303,6 @@ impl Rows {
         let Rows { ids, errors, live, numbers } = self;
         vec![param(ids), param(errors), param(live), param(numbers), param(stamp)]
     }
-}
-
-fn numbers_of(schedule: &Schedule, version: i32) -> [i64; NUMBERS] {
-    let progress = &schedule.progress;
-    [
-        schedule.wake_at().map_or(NONE, ms),
-        ms(progress.anchor),
-        ms(progress.mark),
-        progress.next.map_or(NONE, |due| ms(due.nominal)),
-        progress.next.map_or(NONE, |due| ms(due.effective)),
-        progress.n.cast_signed(),
-        progress.renewed_at.map_or(NONE, ms),
-        progress.current_repeat.cast_signed(),
-        i64::from(progress.current_retry.cast_signed()),
-        progress.run_count.cast_signed(),
-        progress.error_count.cast_signed(),
-        progress.last_run_at.map_or(NONE, ms),
-        progress.last_outcome.map_or(NONE, |ending| i64::from(narrow(&Ending::ALL, ending))),
-        i64::from(progress.has_overrides),
-        progress.recomputed_at.map_or(NONE, ms),
-        i64::from(version),
-        progress.incident.map_or(NONE, |key| key.0),
-    ]
 }
 
 /// The active and queued occurrences as JSON; `None` if there are none.

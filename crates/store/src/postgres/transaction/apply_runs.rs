@@ -9,7 +9,7 @@ use tokio_postgres::types::Type;
 
 use crate::failure::Failure;
 use crate::postgres::connections::tx_connection::{Query, param};
-use crate::postgres::rows::decode::narrow;
+use crate::postgres::rows::narrow;
 use crate::postgres::transaction::apply::{Before, column, plain};
 use crate::postgres::transaction::bulk_insert::{BulkInsert, Numbers, Table};
 use crate::postgres::transaction::last_steps::{self, LastSteps};
@@ -79,7 +79,7 @@ macro_rules! columns {
     () => {
         "key, uuid, workflow, version, schedule, n, retry, triggered_by, by, nominal, effective,
          created_at, timeout, input, retry_of, parent, parent_token, depth, status, started_at,
-         ended_at, state, owners, lacks_place, overdue, output, error, wake_at, handler, trace,
+         ended_at, state, owners, waits_for_slot, overdue, output, error, wake_at, handler, trace,
          root, hops, stamp, last_steps"
     };
 }
@@ -93,7 +93,7 @@ macro_rules! insert_into {
             columns!(),
             ") SELECT key, uuid, workflow, version, schedule, n, retry, triggered_by, by, nominal,
                effective, created_at, timeout, input, retry_of, parent, parent_token, depth, status,
-               started_at, ended_at, state, owners::bigint[], lacks_place, overdue, output, error,
+               started_at, ended_at, state, owners::bigint[], waits_for_slot, overdue, output, error,
                wake_at, handler, trace, root, hops, stamp, last_steps
              FROM unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::integer[], $5::bigint[],
                $6::bigint[], $7::integer[], $8::smallint[], $9::text[], $10::bigint[],
@@ -162,7 +162,7 @@ const CHANGED: &str = concat!(
     insert_into!("open_runs"),
     " ON CONFLICT (key) DO UPDATE SET status = excluded.status, started_at = excluded.started_at,
         ended_at = excluded.ended_at, state = excluded.state, owners = excluded.owners,
-        lacks_place = excluded.lacks_place, overdue = excluded.overdue, output = excluded.output,
+        waits_for_slot = excluded.waits_for_slot, overdue = excluded.overdue, output = excluded.output,
         error = excluded.error, wake_at = excluded.wake_at, stamp = excluded.stamp"
 );
 
@@ -222,9 +222,9 @@ fn put_position(run: &Run, row: &mut BulkInsert) -> Result<(), Failure> {
     row.put(narrow(&RunStatus::ALL, run.status))?;
     row.put(run.started_at.map(ms))?;
     row.put(run.ended_at.map(ms))?;
-    row.put(json(&run.position)?)?;
-    row.put(owners(&run.position))?;
-    row.put(run.lacks_place)?;
+    row.put(json(&run.state)?)?;
+    row.put(owners(&run.state))?;
+    row.put(run.waits_for_slot)?;
     row.put(run.overdue)?;
     row.put(run.output.as_ref().map(|output| output.get()))?;
     row.put(run.error.as_ref().map(json).transpose()?)?;
@@ -284,7 +284,7 @@ pub(crate) fn steps(
         .map(|write| match write {
             RunWrite::Insert(run) | RunWrite::Update { after: run, .. } => run,
         })
-        .filter(|run| run.position.jumps > 0)
+        .filter(|run| run.state.jumps > 0)
         .map(|run| run.key.0)
         .collect();
     let (again, new): (Vec<_>, Vec<_>) =

@@ -1,18 +1,19 @@
-//! Writes what a turn decided about topics, events, handlers, subscriptions, waits and mutations.
+//! Writes what a turn decided about topics, events, handlers, subscriptions and mutations.
 
 use std::collections::BTreeMap;
 
 use engine::handlers::{Cause, Handler, Mutation, MutationStatus};
 use engine::run::Ending;
 use engine::topics::{Event, EventState, EventStatus, Message, Topic};
-use engine::turn::{EventWrite, HandlerWrite, TopicWrite, WaitWrite, Writes};
+use engine::turn::{EventWrite, HandlerWrite, TopicWrite, Writes};
 use language::definition::HandlerKind;
 
 use crate::failure::Failure;
 use crate::postgres::connections::tx_connection::{Query, param};
-use crate::postgres::rows::decode::narrow;
-use crate::postgres::rows::topic_rows::stored_subscriber;
+use crate::postgres::rows::narrow;
 use crate::postgres::transaction::apply::{column, owned, try_column};
+use crate::postgres::transaction::apply_waiting::waits;
+use crate::rows::stored_subscriber;
 use crate::stored::{json, ms};
 
 pub(crate) fn topics(writes: &Writes, all: &mut Vec<Query>) -> Result<(), Failure> {
@@ -61,7 +62,7 @@ fn put_topics(writes: &Writes, all: &mut Vec<Query>) {
 struct Written<'a> {
     new: Option<&'a Event>,
     message: Option<&'a Message>,
-    fate: Option<&'a EventStatus>,
+    status: Option<&'a EventStatus>,
 }
 
 /// The writes by event. If a turn writes an event more than once, the last version counts.
@@ -70,15 +71,15 @@ fn folded(writes: &Writes) -> BTreeMap<i64, Written<'_>> {
     for write in &writes.events {
         match write {
             EventWrite::Insert(event) => {
-                let fate = &event.fate;
-                let (message, fate) = (Some(&event.message), Some(fate));
-                all.insert(event.fate.key.0, Written { new: Some(event), message, fate });
+                let status = &event.status;
+                let (message, status) = (Some(&event.message), Some(status));
+                all.insert(event.status.key.0, Written { new: Some(event), message, status });
             }
             EventWrite::Say(key, message) => {
                 all.entry(key.0).or_default().message = Some(message);
             }
             EventWrite::Move { after, .. } => {
-                all.entry(after.key.0).or_default().fate = Some(after);
+                all.entry(after.key.0).or_default().status = Some(after);
             }
         }
     }
@@ -110,9 +111,9 @@ fn events(writes: &Writes, all: &mut Vec<Query>) -> Result<(), Failure> {
     }
     let (mut new, mut said, mut new_messages, mut moved) = (vec![], vec![], vec![], vec![]);
     for (key, written) in &folded(writes) {
-        match (written.new, written.fate) {
-            (Some(event), Some(fate)) => new.push((event, fate)),
-            (_, Some(fate)) => moved.push(fate),
+        match (written.new, written.status) {
+            (Some(event), Some(status)) => new.push((event, status)),
+            (_, Some(status)) => moved.push(status),
             _ => {}
         }
         if let Some(message) = written.message {
@@ -132,16 +133,16 @@ fn insert(new: &[(&Event, &EventStatus)], all: &mut Vec<Query>) {
         return;
     }
     let params = vec![
-        column(new, |(_, fate)| fate.key.0),
-        column(new, |(_, fate)| fate.topic.0),
+        column(new, |(_, status)| status.key.0),
+        column(new, |(_, status)| status.topic.0),
         column(new, |(event, _)| owned(&event.message.message_id)),
-        column(new, |(_, fate)| narrow(&EventState::ALL, fate.state)),
-        column(new, |(_, fate)| fate.attempt.cast_signed()),
-        column(new, |(_, fate)| fate.run.map(|run| run.0)),
-        column(new, |(_, fate)| fate.reason.as_deref().map(owned)),
+        column(new, |(_, status)| narrow(&EventState::ALL, status.state)),
+        column(new, |(_, status)| status.attempt.cast_signed()),
+        column(new, |(_, status)| status.run.map(|run| run.0)),
+        column(new, |(_, status)| status.reason.as_deref().map(owned)),
         column(new, |(event, _)| ms(event.created_at)),
-        column(new, |(_, fate)| ms(fate.updated_at)),
-        column(new, |(_, fate)| i16::from(fate.hops)),
+        column(new, |(_, status)| ms(status.updated_at)),
+        column(new, |(_, status)| i16::from(status.hops)),
     ];
     all.push(Query::new(NEW_EVENTS, params));
 }
@@ -167,13 +168,13 @@ fn move_events(moved: &[&EventStatus], all: &mut Vec<Query>) {
         return;
     }
     let params = vec![
-        column(moved, |fate| fate.key.0),
-        column(moved, |fate| fate.topic.0),
-        column(moved, |fate| narrow(&EventState::ALL, fate.state)),
-        column(moved, |fate| fate.attempt.cast_signed()),
-        column(moved, |fate| fate.run.map(|run| run.0)),
-        column(moved, |fate| fate.reason.as_deref().map(owned)),
-        column(moved, |fate| ms(fate.updated_at)),
+        column(moved, |status| status.key.0),
+        column(moved, |status| status.topic.0),
+        column(moved, |status| narrow(&EventState::ALL, status.state)),
+        column(moved, |status| status.attempt.cast_signed()),
+        column(moved, |status| status.run.map(|run| run.0)),
+        column(moved, |status| status.reason.as_deref().map(owned)),
+        column(moved, |status| ms(status.updated_at)),
     ];
     all.push(Query::new(MOVE, params));
 }
@@ -247,45 +248,6 @@ fn subscriptions(writes: &Writes, all: &mut Vec<Query>) {
         column(&rows, |(_, (_, handler))| *handler),
     ];
     all.push(Query::new(sql, params));
-}
-
-/// Finds each row by its key, as `TAKE` in `apply_waiting.rs` does.
-const END_WAITS: &str = "DELETE FROM waits WHERE ctid = ANY (ARRAY(
-       SELECT w.ctid FROM unnest($1::bigint[], $2::integer[], $3::integer[]) AS u (run, step, item)
-       CROSS JOIN LATERAL (SELECT ctid FROM waits
-         WHERE run = u.run AND step = u.step AND item = u.item FOR UPDATE) w))";
-const BEGIN_WAITS: &str = "INSERT INTO waits (run, step, item, topic)
-     SELECT * FROM unnest($1::bigint[], $2::integer[], $3::integer[], $4::bigint[])
-     ON CONFLICT (run, step, item) DO UPDATE SET topic = excluded.topic";
-
-/// Run, step and item.
-type Key = (i64, i32, i32);
-
-fn waits(writes: &Writes, all: &mut Vec<Query>) {
-    let mut last: BTreeMap<Key, Option<i64>> = BTreeMap::new();
-    for write in &writes.waits {
-        let (run, part, topic) = match write {
-            WaitWrite::Begin(topic, run, part) => (run, part, Some(topic.0)),
-            WaitWrite::End(run, part) => (run, part, None),
-        };
-        last.insert((run.0, part.step.cast_signed(), part.item.number()), topic);
-    }
-    let (begun, ended): (Vec<_>, Vec<_>) = last.into_iter().partition(|(_, topic)| topic.is_some());
-    let key = |rows: &[(Key, Option<i64>)]| {
-        vec![
-            column(rows, |((run, _, _), _)| *run),
-            column(rows, |((_, step, _), _)| *step),
-            column(rows, |((_, _, item), _)| *item),
-        ]
-    };
-    if !ended.is_empty() {
-        all.push(Query::new(END_WAITS, key(&ended)));
-    }
-    if !begun.is_empty() {
-        let mut params = key(&begun);
-        params.push(column(&begun, |(_, topic)| *topic));
-        all.push(Query::new(BEGIN_WAITS, params));
-    }
 }
 
 const MUTATIONS: &str = "INSERT INTO mutations

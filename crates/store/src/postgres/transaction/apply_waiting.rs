@@ -1,10 +1,12 @@
-//! Writes the queue entries, approvals and alerts that a turn decided.
+//! Writes the queue entries, approvals, waits for events and alerts that a turn decided.
 
 use std::collections::BTreeMap;
 
-use engine::run::{Approval, Queueing};
-use engine::turn::{AlertWrite, ApprovalWrite, Writes};
+use engine::RunKey;
+use engine::run::{Approval, Part, Queueing};
+use engine::turn::{AlertWrite, ApprovalWrite, WaitWrite, Writes};
 use jiff::Timestamp;
+use tokio_postgres::types::ToSql;
 
 use crate::failure::Failure;
 use crate::postgres::connections::tx_connection::Query;
@@ -17,43 +19,77 @@ pub(crate) fn waiting(writes: &Writes, all: &mut Vec<Query>) -> Result<(), Failu
     alerts(writes, all)
 }
 
-/// Finds each row by its key, whatever the planner estimates.
-const TAKE: &str = "DELETE FROM queue WHERE ctid = ANY (ARRAY(
-       SELECT q.ctid FROM unnest($1::bigint[], $2::integer[], $3::integer[]) AS u (run, step, item)
-       CROSS JOIN LATERAL (SELECT ctid FROM queue
-         WHERE run = u.run AND step = u.step AND item = u.item FOR UPDATE) q))";
+/// Deletes rows of parts. Finds each row by its key, whatever the planner estimates.
+macro_rules! delete_parts {
+    ($table:literal) => {
+        concat!(
+            "DELETE FROM ",
+            $table,
+            " WHERE ctid = ANY (ARRAY(
+               SELECT p.ctid
+               FROM unnest($1::bigint[], $2::integer[], $3::integer[]) AS u (run, step, item)
+               CROSS JOIN LATERAL (SELECT ctid FROM ",
+            $table,
+            " WHERE run = u.run AND step = u.step AND item = u.item FOR UPDATE) p))"
+        )
+    };
+}
+
+const TAKE: &str = delete_parts!("queue");
 const PUT: &str = "INSERT INTO queue (run, step, item, queue)
      SELECT * FROM unnest($1::bigint[], $2::integer[], $3::integer[], $4::text[])
      ON CONFLICT (run, step, item) DO UPDATE SET queue = excluded.queue";
 
-/// Run, step and item.
+fn queue(writes: &Writes, all: &mut Vec<Query>) {
+    let writes = writes.queueing.iter().map(|(run, queueing)| match queueing {
+        Queueing::Put(queue, part) => (*run, *part, Some(queue)),
+        Queueing::Take(part) => (*run, *part, None),
+    });
+    write_parts(writes, |queue| owned(queue), TAKE, PUT, all);
+}
+
+const END_WAITS: &str = delete_parts!("waits");
+const BEGIN_WAITS: &str = "INSERT INTO waits (run, step, item, topic)
+     SELECT * FROM unnest($1::bigint[], $2::integer[], $3::integer[], $4::bigint[])
+     ON CONFLICT (run, step, item) DO UPDATE SET topic = excluded.topic";
+
+pub(crate) fn waits(writes: &Writes, all: &mut Vec<Query>) {
+    let writes = writes.waits.iter().map(|write| match write {
+        WaitWrite::Begin(topic, run, part) => (*run, *part, Some(topic)),
+        WaitWrite::End(run, part) => (*run, *part, None),
+    });
+    write_parts(writes, |topic| topic.0, END_WAITS, BEGIN_WAITS, all);
+}
+
+/// The run, step and item of a row.
 type Key = (i64, i32, i32);
 
-fn queue(writes: &Writes, all: &mut Vec<Query>) {
-    // If a turn puts and takes the same part, the last write counts.
-    let mut last: BTreeMap<Key, Option<&str>> = BTreeMap::new();
-    for (run, queueing) in &writes.queueing {
-        let (part, queue) = match queueing {
-            Queueing::Put(queue, part) => (part, Some(queue.as_str())),
-            Queueing::Take(part) => (part, None),
-        };
-        last.insert((run.0, part.step.cast_signed(), part.item.number()), queue);
-    }
-    let (put, taken): (Vec<_>, Vec<_>) = last.into_iter().partition(|(_, queue)| queue.is_some());
-    let key = |rows: &[(Key, Option<&str>)]| {
+/// Deletes the rows of parts that wait no longer, and puts those of parts that wait for something.
+/// Of several writes of one part, the last counts.
+fn write_parts<'a, V: 'a, T: ToSql + Sync + Send + 'static>(
+    writes: impl Iterator<Item = (RunKey, Part, Option<&'a V>)>,
+    value: impl Fn(&V) -> T,
+    delete: &'static str,
+    put: &'static str,
+    all: &mut Vec<Query>,
+) {
+    let key = |run: RunKey, part: Part| (run.0, part.step.cast_signed(), part.item.number());
+    let last: BTreeMap<_, _> = writes.map(|(run, part, to)| (key(run, part), to)).collect();
+    let (waiting, ended): (Vec<_>, Vec<_>) = last.into_iter().partition(|(_, to)| to.is_some());
+    let keys = |rows: &[(Key, Option<&V>)]| {
         vec![
             column(rows, |((run, _, _), _)| *run),
             column(rows, |((_, step, _), _)| *step),
             column(rows, |((_, _, item), _)| *item),
         ]
     };
-    if !taken.is_empty() {
-        all.push(Query::new(TAKE, key(&taken)));
+    if !ended.is_empty() {
+        all.push(Query::new(delete, keys(&ended)));
     }
-    if !put.is_empty() {
-        let mut params = key(&put);
-        params.push(column(&put, |(_, queue)| queue.map(owned)));
-        all.push(Query::new(PUT, params));
+    if !waiting.is_empty() {
+        let mut params = keys(&waiting);
+        params.push(column(&waiting, |(_, to)| to.map(&value)));
+        all.push(Query::new(put, params));
     }
 }
 

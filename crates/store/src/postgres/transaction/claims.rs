@@ -2,15 +2,14 @@
 
 use engine::RunKey;
 use engine::run::Part;
-use tokio_postgres::Row;
 
 use crate::failure::Failure;
-use crate::postgres::connections::query::{is_storable, many};
+use crate::postgres::connections::query::{is_storable, row_count};
 use crate::postgres::connections::tx_connection::{TxConnection, param};
-use crate::postgres::rows::decode::{get, small};
 use crate::postgres::transaction::apply::column;
 use crate::postgres::transaction::load;
 use crate::postgres::transaction::loaded::Loaded;
+use crate::rows;
 
 /// How many more parts than asked for are looked at in one query: other transactions may hold the
 /// first ones.
@@ -46,8 +45,9 @@ pub(crate) fn queued(
     let looked_at = limit.saturating_add(LOOKED_AT);
     let (mut taken, mut after) = (Vec::new(), i64::MIN);
     for _ in 0..LOOKS {
-        let params = vec![param(names.clone()), param(after), param(many(looked_at))];
-        let waiting = parts(&tx.one(WAITING, params)?)?;
+        let params = vec![param(names.clone()), param(after), param(row_count(looked_at))];
+        let waiting = tx.one(WAITING, params)?;
+        let waiting = waiting.iter().map(rows::run_part).collect::<Result<Vec<_>, _>>()?;
         let Some((last, _)) = waiting.last() else { break };
         after = last.0;
         taken.extend(free(tx, loaded, &waiting, limit - taken.len())?);
@@ -68,9 +68,10 @@ fn free(
         column(waiting, |(run, _)| run.0),
         column(waiting, |(_, part)| part.step.cast_signed()),
         column(waiting, |(_, part)| part.item.number()),
-        param(many(limit)),
+        param(row_count(limit)),
     ];
-    let mut found = parts(&tx.one(FREE, params)?)?;
+    let found = tx.one(FREE, params)?;
+    let mut found = found.iter().map(rows::run_part).collect::<Result<Vec<_>, _>>()?;
     let mut keys: Vec<i64> = found.iter().map(|(run, _)| run.0).collect();
     keys.sort_unstable();
     keys.dedup();
@@ -78,10 +79,4 @@ fn free(
     found.retain(|(run, _)| free.binary_search(run).is_ok());
     found.sort_unstable();
     Ok(found)
-}
-
-fn parts(found: &[Row]) -> Result<Vec<(RunKey, Part)>, Failure> {
-    let part =
-        |row: &Row| Ok((RunKey(get(row, 0)?), Part { step: small(row, 1)?, item: small(row, 2)? }));
-    found.iter().map(part).collect()
 }

@@ -2,28 +2,28 @@
 
 use std::sync::Arc;
 
-use engine::turn::{Answer, Capacity, Command, Turn, Wakeup, Writes};
+use engine::turn::{Answer, Capacity, Command, Wakeup, Writes};
 use engine::{Moment, NodeId, ScheduleId};
 use jiff::{SignedDuration, Timestamp};
 use language::Rules;
 
+use crate::deciding::Deciding;
 use crate::failure::Failure;
 use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::nodes::clock::database_now;
-use crate::postgres::rows::decode;
-use crate::postgres::rows::decode::get;
+use crate::postgres::transaction::access::ask_audit;
 use crate::postgres::transaction::after_commit::{Ending, NextWakeups, ask_everything, calls};
 use crate::postgres::transaction::load;
 use crate::postgres::transaction::lock_retry::LockNeeds;
 use crate::postgres::transaction::reader::{PgTransactionReader, ask_block, first};
-use crate::postgres::transaction::related_rows::{Related, hear, prefetch_around};
+use crate::postgres::transaction::related_rows::{Related, find_listeners, prefetch_related};
 use crate::postgres::transaction::report_loader::ReportLoader;
 use crate::postgres::transaction::set_aside::without_broken;
 use crate::postgres::transaction::topic_load;
-use crate::postgres::views::access::ask_audit;
 use crate::postgres::{PostgresClock, Shared};
 use crate::request::{Call, CommandRequest, Commanded, Idempotency, TurnRequest, Turned};
-use crate::set_aside::{counting, guarded, the_only_one};
+use crate::rows::{Column, Row as _};
+use crate::set_aside::the_only_one;
 use crate::stored::{json, ms};
 use crate::wakeups::fair;
 
@@ -73,8 +73,8 @@ pub(crate) fn open(
     let Some(row) = found.get(1).and_then(|rows| rows.first()) else {
         return Err(Failure::Damaged("the database does not know its own time".to_owned()));
     };
-    shared.told_time(sent, decode::instant(row, 0)?);
-    let (version, alive): (String, Option<i64>) = (get(row, 1)?, get(row, 2)?);
+    let (database_now, version, alive): (Timestamp, String, Option<i64>) = row.tuple()?;
+    shared.told_time(sent, database_now);
     // Tools use node 0 on a store that no node has joined.
     if alive.is_none() && node.0 != 0 {
         return Err(Failure::Fenced);
@@ -88,10 +88,7 @@ pub(crate) fn open(
     };
     let moment = match shared.clock {
         PostgresClock::Caller => moment,
-        PostgresClock::Database => {
-            let now = decode::instant(row, 0)?;
-            Moment::new(now, moment.awake_since.min(now))
-        }
+        PostgresClock::Database => Moment::new(database_now, moment.awake_since.min(database_now)),
     };
     Ok(Opened { moment, rules })
 }
@@ -124,40 +121,11 @@ fn take_turn(
     let mut reader = PgTransactionReader::new(tx, shared, needs, request.capacity.free_slots);
     let due = prefetch(&mut reader, request, moment.now)?;
     let outdated = std::mem::take(&mut reader.loaded.outdated);
-    let set_aside = shared.passed_over();
-    let turn = Turn::new(&mut reader, &rules, moment, request.node, request.capacity);
-    let setup = shared.setup.get();
-    let mut turn = turn.traced(request.traced).without(&set_aside).telling(&setup);
-    turn.expect(due.len() + request.reports.len());
-    let mut refused = 0;
-    let decided = guarded(|| {
-        // First of all: attempts whose effects were lost already occupy capacity.
-        if let Some(performed) = &request.performed {
-            turn.perform_lost(performed)?;
-        }
-        // Before due wakeups: a run that ends at an instant is settled before an occurrence at that
-        // instant is decided.
-        for report in &request.reports {
-            if let Err(stop) = turn.report(report.run, report.token, report.end.clone()) {
-                stop.refusal()?;
-                refused += 1;
-            }
-        }
-        // A calendar has changed and these schedules were not recomputed yet. Nothing may be
-        // decided by an old calendar.
-        if !outdated.is_empty() {
-            turn.recompute(&outdated)?;
-        }
-        for (_, wakeup) in &due {
-            turn.wake(*wakeup)?;
-        }
-        if let Some(key) = request.begin {
-            turn.begin_or_go_on(key)?;
-        }
-        turn.fill_slots()
-    });
-    decided.map_err(|failure| failure.about(turn.deciding()))?;
-    let turned = turn.finish();
+    let (set_aside, setup) = (&*shared.passed_over(), &*shared.setup.get());
+    let (node, traced) = (request.node, request.traced);
+    let deciding = Deciding { rules: &rules, moment, node, traced, set_aside, setup };
+    let reports = request.reports.iter().cloned();
+    let (turned, refused) = deciding.turn(&mut reader, request, reports, &outdated, &due)?;
     check_reader(&mut reader, &turned.writes)?;
     let passed_over = reader.loaded.passed_over;
     let mut calls = calls(&turned.writes, &turned.effects, request.node);
@@ -167,7 +135,7 @@ fn take_turn(
     }
     let besides = up_to_date(&outdated).into_iter().collect();
     let stamp = reader.stamp();
-    let (writes, node, now) = (&turned.writes, request.node, moment.now);
+    let (writes, now) = (&turned.writes, moment.now);
     let ending = Ending {
         shared,
         writes,
@@ -215,12 +183,12 @@ fn prefetch(
     request: &TurnRequest,
     now: Timestamp,
 ) -> Result<Vec<(i64, Wakeup)>, Failure> {
-    let mut about = Related { hearing: hear(reader)?, ..Related::default() };
+    let mut about = Related { listeners: find_listeners(reader)?, ..Related::default() };
     let mut reported: Vec<i64> = request.reports.iter().map(|report| report.run.0).collect();
     reported.extend(&reader.needs.runs);
     reported.sort_unstable();
     reported.dedup();
-    let (reported, schedules) = around(reader, reported)?;
+    let (reported, schedules) = related(reader, reported)?;
     let mut settling = ReportLoader::new(reader.shared, &schedules, &reported);
     let mut queries = settling.ask(schedules, reported);
     let first_due = queries.len();
@@ -246,27 +214,30 @@ fn prefetch(
     let block = found.last().map(|rows| first(rows)).transpose()?.flatten();
     reader.take_block(block.unwrap_or_default());
     if let Some(at) = pending_at {
-        about.pending = found[at].iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
+        about.pending = found[at].iter().map(|row| row.single()).collect::<Result<_, _>>()?;
     }
     if request.limit == 0 {
-        prefetch_around(reader, &about)?;
+        prefetch_related(reader, &about)?;
         return Ok(Vec::new());
     }
-    let mut due = claimed(reader, &found[first_due], &found[first_due + 1])?;
-    about.keep_due(&found[first_due + 3])?;
-    prefetch_around(reader, &about)?;
+    let [schedules, runs, gone_nodes, handlers, ..] = &found[first_due..] else {
+        return Err(Failure::Damaged("an answer about what is due is missing".to_owned()));
+    };
+    let mut due = claimed(reader, schedules, runs)?;
+    about.keep_due(handlers)?;
+    prefetch_related(reader, &about)?;
     due.extend(about.still_due(reader, ms(now)));
     // Wakeups of one instant are sorted by kind: a run before a schedule before a handler.
     let mut due = fair(due, request.limit);
-    for row in &found[first_due + 2] {
-        due.push((ms(now), Wakeup::Node(NodeId(get(row, 0)?))));
+    for row in gone_nodes {
+        due.push((ms(now), Wakeup::Node(row.single()?)));
     }
     Ok(due)
 }
 
 /// These runs and the runs that wait for their end, with the schedules of all of them. For attempts
 /// this node was given, the schedule of the occurrence is known, and no run waits for them.
-fn around(
+fn related(
     reader: &mut PgTransactionReader<'_>,
     runs: Vec<i64>,
 ) -> Result<(Vec<i64>, Vec<i64>), Failure> {
@@ -274,7 +245,7 @@ fn around(
     schedules.extend(&reader.needs.schedules);
     let mut all = runs;
     if !unknown.is_empty() {
-        let (others, of) = load::around(reader.tx, unknown)?;
+        let (others, of) = load::related(reader.tx, unknown)?;
         all.extend(others);
         schedules.extend(of);
     }
@@ -342,33 +313,15 @@ fn carry_out(
     {
         let found = tx.commit(vec![ask_everything(request.node)])?;
         let next_wakeup = NextWakeups::of(found.last())?.earliest()?;
-        let (effects, notices, spans) = (Vec::new(), Vec::new(), Vec::new());
-        return Ok(Commanded {
-            answer,
-            replayed: true,
-            effects,
-            notices,
-            spans,
-            next_wakeup,
-            look: false,
-        });
+        return Ok(Commanded::replayed(answer, next_wakeup));
     }
     let (command, deleted) = without_broken(tx, shared, &request.command)?;
     let mut reader = PgTransactionReader::new(tx, shared, needs, 0).passing_over_nothing();
     expect(&mut reader, &command)?;
-    // Runs that a command creates begin in the driver's next turn, which knows the node's capacity.
-    let capacity = Capacity { rescan: false, ..Capacity::new(0) };
-    let turn = Turn::new(&mut reader, &rules, moment, request.node, capacity);
-    let setup = shared.setup.get();
-    let mut turn = turn.traced(request.traced).telling(&setup);
-    let set_aside = shared.passed_over();
-    if let Command::ClaimAttempts { .. } = command {
-        turn = turn.without(&set_aside);
-    }
-    let answer = guarded(|| Ok(turn.command(command)?));
-    let answer = answer.map_err(|failure| failure.about(turn.deciding()))?;
-    let answer = counting(answer, deleted);
-    let turned = turn.finish();
+    let (set_aside, setup) = (&*shared.passed_over(), &*shared.setup.get());
+    let (node, traced) = (request.node, request.traced);
+    let deciding = Deciding { rules: &rules, moment, node, traced, set_aside, setup };
+    let (answer, turned) = deciding.command(&mut reader, command, deleted)?;
     check_reader(&mut reader, &turned.writes)?;
     let calls = calls(&turned.writes, &turned.effects, request.node);
     let mut besides = Vec::new();
@@ -379,7 +332,7 @@ fn carry_out(
         besides.push(ask_remember(idempotency, &answer, moment)?);
     }
     besides.extend(ask_audit(request.audit.as_ref(), Some(ms(moment.now))));
-    let (writes, node, now) = (&turned.writes, request.node, moment.now);
+    let (writes, now) = (&turned.writes, moment.now);
     let ending = Ending {
         shared,
         writes,
@@ -391,15 +344,7 @@ fn carry_out(
         must_not_wait: reader.loaded.holds_alone(),
     };
     let next_wakeup = ending.end(reader.tx, &calls, besides)?.next_wakeup;
-    Ok(Commanded {
-        answer,
-        replayed: false,
-        effects: turned.effects,
-        notices: turned.notices,
-        spans: turned.spans,
-        next_wakeup,
-        look: turned.capacity.rescan,
-    })
+    Ok(Commanded::new(answer, turned, next_wakeup))
 }
 
 /// Loads and locks in bulk what a command will need, where that is much.
@@ -420,21 +365,22 @@ fn expect(reader: &mut PgTransactionReader<'_>, command: &Command) -> Result<(),
         }
         _ => {}
     }
-    about.hearing = hear(reader)?;
+    about.listeners = find_listeners(reader)?;
     let schedules = reader.needs.schedules.iter().copied().collect();
     let runs = reader.needs.runs.iter().copied().collect();
     load::schedules_and_runs(reader.tx, &mut reader.loaded, schedules, runs)?;
-    prefetch_around(reader, &about)
+    prefetch_related(reader, &about)
 }
 
 fn remembered(tx: &mut TxConnection, idempotency: &Idempotency) -> Result<Option<Answer>, Failure> {
     let sql = "SELECT fingerprint, answer FROM idempotency WHERE key = $1";
     let found = tx.one(sql, vec![param(idempotency.key.clone())])?;
     let Some(row) = found.first() else { return Ok(None) };
-    if get::<&[u8]>(row, 0)? != idempotency.fingerprint {
+    let [fingerprint, answer, ..] = Column::POSITIONS;
+    if row.maybe_bytes(fingerprint)? != Some(idempotency.fingerprint.as_slice()) {
         return Err(Failure::KeyReused);
     }
-    decode::json(row, 1).map(Some)
+    row.json(answer).map(Some)
 }
 
 /// Stores the answer under its idempotency key. If two requests use one key at the same time, the

@@ -12,7 +12,8 @@ use serde_json::value::RawValue;
 use tokio_postgres::Row;
 
 use crate::failure::Failure;
-use crate::postgres::rows::decode::{get, narrow, step};
+use crate::postgres::rows::{get, narrow};
+use crate::rows::{self, Column};
 use crate::stored::{json, ms};
 
 /// Runs that end with more steps than this keep the records as rows of their own.
@@ -26,7 +27,7 @@ pub(crate) type LastSteps<'a> = ById<RunKey, Vec<&'a StepRecord>>;
 pub(crate) fn of(writes: &Writes) -> LastSteps<'_> {
     let ended = writes.runs.iter().filter_map(|write| {
         let (RunWrite::Insert(run) | RunWrite::Update { after: run, .. }) = write;
-        (run.status.has_ended() && run.position.jumps == 0).then_some(run.key)
+        (run.status.has_ended() && run.state.jumps == 0).then_some(run.key)
     });
     let mut last: LastSteps<'_> = ended.map(|key| (key, Vec::new())).collect();
     for (key, record) in &writes.steps {
@@ -131,12 +132,13 @@ pub(crate) fn all(steps: &[Row], last: &[Row]) -> Result<Vec<StepRecord>, Failur
     let place = |record: &StepRecord| (record.step, record.item);
     let mut records = BTreeMap::new();
     for row in steps {
-        let record = step(row)?;
+        let record = rows::step(row)?;
         records.insert(place(&record), record);
     }
     // If a step has both, the record in the run's row is the later one.
     for row in last {
-        records.extend(read(get(row, 0)?)?.into_iter().map(|record| (place(&record), record)));
+        let text = get(row, Column::POSITIONS[0])?;
+        records.extend(read(text)?.into_iter().map(|record| (place(&record), record)));
     }
     Ok(records.into_values().collect())
 }

@@ -1,37 +1,44 @@
 //! The queries by which a transaction loads and locks rows in bulk.
 
-use engine::schedule::Override;
 use engine::turn::Wakeup;
 use engine::{RunKey, ScheduleId, WorkflowId};
 use tokio_postgres::Row;
 
+use crate::codes::sql;
 use crate::failure::Failure;
 use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
-use crate::postgres::rows::columns::{of_run, of_schedule, of_workflow};
-use crate::postgres::rows::decode;
-use crate::postgres::rows::decode::get;
 use crate::postgres::transaction::loaded::Loaded;
+use crate::rows::{
+    self, Row as _, columns, override_columns, run_columns, schedule_columns, workflow_columns,
+};
 
-/// Selects schedules, and whether the two rows of each have the same version.
-macro_rules! schedule_columns {
-    () => {
+columns! {
+    /// A schedule, and whether its two rows have the same version.
+    loaded_schedule_columns = schedule_columns, is_same_version: "s.version = p.version"
+}
+
+/// The macros that select rows take the end of the statement: an outer `concat!` could not expand
+/// the list of columns inside them.
+macro_rules! select_schedules {
+    ($rest:literal) => {
         concat!(
             "SELECT ",
-            of_schedule!(),
-            ", s.version = p.version FROM progress p JOIN schedules s ON s.id = p.id "
+            loaded_schedule_columns!(),
+            " FROM progress p JOIN schedules s ON s.id = p.id ",
+            $rest
         )
     };
 }
 
-macro_rules! run_columns {
-    () => {
-        concat!("SELECT ", of_run!(), " ")
+macro_rules! select_runs {
+    ($rest:literal) => {
+        concat!("SELECT ", run_columns!(), " ", $rest)
     };
 }
 
-macro_rules! workflow_columns {
-    () => {
-        concat!("SELECT ", of_workflow!(), " FROM workflows w ")
+macro_rules! select_workflows {
+    ($rest:literal) => {
+        concat!("SELECT ", workflow_columns!(), " FROM workflows w ", $rest)
     };
 }
 
@@ -41,35 +48,29 @@ pub(crate) const LOCK_SCHEDULES: &str =
 pub(crate) const LOCK_RUNS: &str =
     "SELECT key, stamp FROM open_runs WHERE key = ANY($1) ORDER BY key FOR UPDATE";
 /// Reads runs that are locked already.
-pub(crate) const LOCKED_RUNS: &str =
-    concat!(run_columns!(), "FROM open_runs r WHERE r.key = ANY($1)");
-const SCHEDULES: &str =
-    concat!(schedule_columns!(), "WHERE p.id = ANY($1) ORDER BY p.id FOR UPDATE OF p");
+pub(crate) const LOCKED_RUNS: &str = select_runs!("FROM open_runs r WHERE r.key = ANY($1)");
+const SCHEDULES: &str = select_schedules!("WHERE p.id = ANY($1) ORDER BY p.id FOR UPDATE OF p");
 /// Run in a statement of its own after the lock, so that it sees what was committed while the lock
 /// was waited for.
-pub(crate) const SCHEDULES_AGAIN: &str = concat!(schedule_columns!(), "WHERE p.id = ANY($1)");
+pub(crate) const SCHEDULES_AGAIN: &str = select_schedules!("WHERE p.id = ANY($1)");
 /// Skips rows that other nodes have locked before it joins their declarations.
 const DUE_SCHEDULES: &str = concat!(
     "WITH due AS MATERIALIZED (SELECT * FROM progress WHERE wake_at <= $1 AND wake_at >= $3
        ORDER BY wake_at, id LIMIT $2 FOR UPDATE SKIP LOCKED)
      SELECT ",
-    of_schedule!(),
-    ", s.version = p.version FROM due p JOIN schedules s ON s.id = p.id"
+    loaded_schedule_columns!(),
+    " FROM due p JOIN schedules s ON s.id = p.id"
 );
 const FREE_SCHEDULES: &str =
-    concat!(schedule_columns!(), "WHERE p.id = ANY($1) ORDER BY p.id FOR UPDATE OF p SKIP LOCKED");
-const RUNS: &str =
-    concat!(run_columns!(), "FROM open_runs r WHERE r.key = ANY($1) ORDER BY r.key FOR UPDATE");
-const DUE_RUNS: &str = concat!(
-    run_columns!(),
+    select_schedules!("WHERE p.id = ANY($1) ORDER BY p.id FOR UPDATE OF p SKIP LOCKED");
+const RUNS: &str = select_runs!("FROM open_runs r WHERE r.key = ANY($1) ORDER BY r.key FOR UPDATE");
+const DUE_RUNS: &str = select_runs!(
     "FROM open_runs r WHERE r.wake_at <= $1 AND r.wake_at >= $3 ORDER BY r.wake_at LIMIT $2
      FOR UPDATE SKIP LOCKED"
 );
-const FREE_RUNS: &str = concat!(
-    run_columns!(),
-    "FROM open_runs r WHERE r.key = ANY($1) ORDER BY r.key FOR UPDATE SKIP LOCKED"
-);
-const ENDED_RUNS: &str = concat!(run_columns!(), "FROM ended_runs r WHERE r.key = ANY($1)");
+const FREE_RUNS: &str =
+    select_runs!("FROM open_runs r WHERE r.key = ANY($1) ORDER BY r.key FOR UPDATE SKIP LOCKED");
+const ENDED_RUNS: &str = select_runs!("FROM ended_runs r WHERE r.key = ANY($1)");
 /// These runs, the runs that wait for their end, and so on upwards: the end of one lets the next go
 /// on.
 const WAITING_FOR: &str = "WITH RECURSIVE up AS (
@@ -85,8 +86,9 @@ const WAITING_FOR: &str = "WITH RECURSIVE up AS (
 macro_rules! unlimited {
     ($how:literal) => {
         concat!(
+            "SELECT ",
             workflow_columns!(),
-            "WHERE w.id = ANY($1) AND w.concurrency IS NULL
+            " FROM workflows w WHERE w.id = ANY($1) AND w.concurrency IS NULL
                AND NOT EXISTS (SELECT 1 FROM handlers h WHERE h.workflow = w.id)
              ORDER BY w.id FOR ",
             $how
@@ -99,8 +101,9 @@ macro_rules! unlimited {
 macro_rules! limited {
     ($how:literal) => {
         concat!(
+            "SELECT ",
             workflow_columns!(),
-            "WHERE w.id = ANY($1) AND (w.concurrency IS NOT NULL
+            " FROM workflows w WHERE w.id = ANY($1) AND (w.concurrency IS NOT NULL
                OR EXISTS (SELECT 1 FROM handlers h WHERE h.workflow = w.id))
              ORDER BY w.id FOR UPDATE OF w",
             $how
@@ -113,28 +116,31 @@ const OWN_UNLIMITED: &str = unlimited!("UPDATE OF w");
 const LIMITED: &str = limited!("");
 const FREE_UNLIMITED: &str = unlimited!("SHARE OF w SKIP LOCKED");
 const FREE_LIMITED: &str = limited!(" SKIP LOCKED");
-const OWN_WORKFLOWS: &str =
-    concat!(workflow_columns!(), "WHERE w.id = ANY($1) ORDER BY w.id FOR UPDATE");
+const OWN_WORKFLOWS: &str = select_workflows!("WHERE w.id = ANY($1) ORDER BY w.id FOR UPDATE");
 const FREE_OWN_WORKFLOWS: &str =
-    concat!(workflow_columns!(), "WHERE w.id = ANY($1) ORDER BY w.id FOR UPDATE SKIP LOCKED");
-pub(crate) const OVERRIDES: &str = "SELECT schedule, nominal, action, by FROM overrides
-     WHERE schedule = ANY($1) ORDER BY schedule, nominal";
+    select_workflows!("WHERE w.id = ANY($1) ORDER BY w.id FOR UPDATE SKIP LOCKED");
+pub(crate) const OVERRIDES: &str = concat!(
+    "SELECT ",
+    override_columns!(),
+    " FROM overrides o WHERE schedule = ANY($1) ORDER BY schedule, nominal"
+);
 /// Workflows with pending runs, from one to the next by the index, so that many runs cost no more.
 /// Workflows at their limit are left out, unless a handler's run is pending: whoever ends one of
 /// their runs begins the next. Nobody waits for their locks, so they stay free for the transactions
 /// that end their runs.
 macro_rules! with_pending {
     ($which:literal) => {
-        concat!(
+        sql!(
             "WITH RECURSIVE w AS (
-               (SELECT workflow FROM open_runs WHERE status = 0 AND workflow > $1
+               (SELECT workflow FROM open_runs WHERE status = {pending} AND workflow > $1
                 ORDER BY workflow LIMIT 1)
                UNION ALL
                SELECT (SELECT o.workflow FROM open_runs o
-                       WHERE o.status = 0 AND o.workflow > w.workflow ORDER BY o.workflow LIMIT 1)
+                       WHERE o.status = {pending} AND o.workflow > w.workflow
+                       ORDER BY o.workflow LIMIT 1)
                FROM w WHERE w.workflow IS NOT NULL)
              SELECT w.workflow FROM w JOIN LATERAL (SELECT id, concurrency, active,
-                 EXISTS (SELECT 1 FROM open_runs h WHERE h.workflow = x.id AND h.status = 0
+                 EXISTS (SELECT 1 FROM open_runs h WHERE h.workflow = x.id AND h.status = {pending}
                    AND h.handler IS NOT NULL) AS handles
                FROM workflows x WHERE x.id = w.workflow OFFSET 0) x ON true
              WHERE ",
@@ -150,10 +156,13 @@ pub(crate) const WITH_PENDING: &str = with_pending!(
 );
 /// Only those with a limit or a handler's run, which need an exclusive lock.
 const LIMITED_WITH_PENDING: &str = with_pending!("x.active < x.concurrency OR x.handles");
-const PENDING: &str = "SELECT c.workflow, c.key FROM unnest($1::bigint[]) AS w (id)
+const PENDING: &str = sql!(
+    "SELECT c.workflow, c.key FROM unnest($1::bigint[]) AS w (id)
      CROSS JOIN LATERAL (SELECT o.workflow, o.key FROM open_runs o
-       WHERE o.status = 0 AND o.workflow = w.id AND o.key + 0 > $2 ORDER BY o.key + 0 LIMIT $3) c
-     ORDER BY c.workflow, c.key";
+       WHERE o.status = {pending} AND o.workflow = w.id AND o.key + 0 > $2
+       ORDER BY o.key + 0 LIMIT $3) c
+     ORDER BY c.workflow, c.key"
+);
 
 /// The queries that claim due schedules and runs that are free.
 pub(crate) fn ask_due(now: i64, limit: i64, low: i64) -> [Query; 2] {
@@ -180,14 +189,15 @@ pub(crate) fn ask_runs(keys: Vec<i64>) -> Query {
 }
 
 /// The keys of these runs and of those that wait for their end, and the schedules of all of them.
-pub(crate) fn around(
+pub(crate) fn related(
     tx: &mut TxConnection,
     keys: Vec<i64>,
 ) -> Result<(Vec<i64>, Vec<i64>), Failure> {
     let (mut runs, mut schedules) = (keys.clone(), Vec::new());
     for row in &tx.one(WAITING_FOR, vec![param(keys)])? {
-        runs.push(get(row, 0)?);
-        schedules.extend(get::<Option<i64>>(row, 1)?);
+        let (run, schedule): (i64, Option<i64>) = row.tuple()?;
+        runs.push(run);
+        schedules.extend(schedule);
     }
     for ids in [&mut runs, &mut schedules] {
         ids.sort_unstable();
@@ -206,26 +216,23 @@ pub(crate) fn keep_schedules(
     let mut ids = Vec::with_capacity(found.len());
     let mut again = Vec::new();
     for row in found {
-        let id = ScheduleId(get(row, 0)?);
+        let id = row.read(schedule_columns::id)?;
         ids.push(id);
         loaded.locked.insert(id);
-        match get(row, decode::SCHEDULE_COLUMNS)? {
-            true => {
-                let Some(schedule) =
-                    loaded.readable(Wakeup::Schedule(id), decode::schedule(row))?
-                else {
-                    ids.pop();
-                    continue;
-                };
-                loaded.schedules.insert(id, Box::new(schedule));
-            }
-            false => again.push(id.0),
+        if row.read(loaded_schedule_columns::is_same_version)? {
+            let Some(schedule) = loaded.readable(Wakeup::Schedule(id), rows::schedule(row))? else {
+                ids.pop();
+                continue;
+            };
+            loaded.schedules.insert(id, Box::new(schedule));
+        } else {
+            again.push(id.0);
         }
     }
     if !again.is_empty() {
         for row in &tx.one(SCHEDULES_AGAIN, vec![param(again)])? {
-            let what = Wakeup::Schedule(ScheduleId(get(row, 0)?));
-            if let Some(schedule) = loaded.readable(what, decode::schedule(row))? {
+            let what = Wakeup::Schedule(row.read(schedule_columns::id)?);
+            if let Some(schedule) = loaded.readable(what, rows::schedule(row))? {
                 loaded.schedules.insert(schedule.id, Box::new(schedule));
             }
         }
@@ -236,8 +243,8 @@ pub(crate) fn keep_schedules(
 pub(crate) fn keep_runs(loaded: &mut Loaded, found: &[Row]) -> Result<Vec<RunKey>, Failure> {
     let mut keys = Vec::with_capacity(found.len());
     for row in found {
-        let key = RunKey(get(row, 0)?);
-        match loaded.readable(Wakeup::Run(key), decode::run(row)) {
+        let key = row.read(run_columns::key)?;
+        match loaded.readable(Wakeup::Run(key), rows::run(row)) {
             Ok(None) => continue,
             Ok(Some(run)) => drop(loaded.runs.insert(key, Box::new(run))),
             // Reported only if the run itself is needed: it may have been loaded as a relative of
@@ -280,7 +287,7 @@ pub(crate) fn free_schedules(
     }
     // A schedule that is gone has no lock that another transaction could hold.
     let sql = "SELECT id FROM progress WHERE id = ANY($1)";
-    tx.one(sql, vec![param(taken)])?.iter().map(|row| get(row, 0)).collect()
+    tx.one(sql, vec![param(taken)])?.iter().map(|row| row.single()).collect()
 }
 
 /// Loads and locks runs, with the runs that wait for their end, and before them their schedules;
@@ -303,7 +310,7 @@ pub(crate) fn schedules_and_runs(
     if keys.is_empty() {
         return schedules(tx, loaded, besides);
     }
-    let (all, mut of) = around(tx, keys.clone())?;
+    let (all, mut of) = related(tx, keys.clone())?;
     of.extend(besides);
     of.sort_unstable();
     of.dedup();
@@ -325,8 +332,8 @@ pub(crate) fn ended_runs(
     keys: Vec<i64>,
 ) -> Result<(), Failure> {
     for row in &tx.one(ENDED_RUNS, vec![param(keys)])? {
-        let what = Wakeup::Run(RunKey(get(row, 0)?));
-        if let Some(run) = loaded.readable(what, decode::run(row))? {
+        let what = Wakeup::Run(row.read(run_columns::key)?);
+        if let Some(run) = loaded.readable(what, rows::run(row))? {
             loaded.runs.insert(run.key, Box::new(run));
         }
     }
@@ -384,7 +391,7 @@ pub(crate) fn with_free_others(
     // A run that has ended has no lock that another transaction could hold.
     let sql = "SELECT key FROM open_runs WHERE key = ANY($1)";
     let there = tx.one(sql, vec![param(wanted)])?;
-    let there: Vec<i64> = there.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
+    let there: Vec<i64> = there.iter().map(|row| row.single()).collect::<Result<_, _>>()?;
     let is_taken = |parent: RunKey| there.contains(&parent.0) && !free.contains(&parent);
     let (taken, keys): (Vec<RunKey>, Vec<RunKey>) =
         keys.into_iter().partition(|key| waits(loaded, key).is_some_and(is_taken));
@@ -431,7 +438,7 @@ pub(crate) fn pending(
     let mut of = std::collections::HashMap::new();
     let mut counts = std::collections::HashMap::new();
     for row in &found {
-        let (workflow, key) = (WorkflowId(get(row, 0)?), RunKey(get(row, 1)?));
+        let (workflow, key): (WorkflowId, RunKey) = row.tuple()?;
         of.insert(key, workflow);
         *counts.entry(workflow).or_insert(0_usize) += 1;
     }
@@ -461,11 +468,11 @@ pub(crate) fn keep_workflows(
     owned: &[Row],
 ) -> Result<(), Failure> {
     for row in unlimited {
-        let workflow = decode::workflow(row)?;
+        let workflow = rows::workflow(row)?;
         loaded.workflows.insert(workflow.id, workflow);
     }
     for row in owned {
-        let workflow = decode::workflow(row)?;
+        let workflow = rows::workflow(row)?;
         loaded.owned_workflows.insert(workflow.id);
         loaded.workflows.insert(workflow.id, workflow);
     }
@@ -534,15 +541,10 @@ pub(crate) fn keep_overrides(
         loaded.overrides.entry(ScheduleId(*id)).or_default().clear();
     }
     for row in found {
-        let over = read_override(row)?;
-        loaded.overrides.entry(ScheduleId(get(row, 0)?)).or_default().push(over);
+        let id: ScheduleId = row.read(override_columns::schedule)?;
+        loaded.overrides.entry(id).or_default().push(rows::occurrence_override(row)?);
     }
     Ok(())
-}
-
-pub(crate) fn read_override(row: &Row) -> Result<Override, Failure> {
-    let (nominal, action) = (decode::instant(row, 1)?, decode::json(row, 2)?);
-    Ok(Override { nominal, action, by: get(row, 3)? })
 }
 
 pub(crate) fn overrides(

@@ -12,11 +12,11 @@ use engine::{RunKey, ScheduleId, WorkflowId};
 
 use crate::failure::Failure;
 use crate::postgres::connections::tx_connection::param;
-use crate::postgres::rows::decode::get;
 use crate::postgres::transaction::load;
 use crate::postgres::transaction::loaded::Loaded;
 use crate::postgres::transaction::lock_retry::LockNeeds;
 use crate::postgres::transaction::reader::PgTransactionReader;
+use crate::rows::Row as _;
 
 /// A transaction that began anew this many times waits for the rest in any order. If that makes a
 /// deadlock, the database ends it and it is retried. No transaction is known to need as many.
@@ -98,7 +98,7 @@ impl PgTransactionReader<'_> {
         }
         let sql = "SELECT key FROM open_runs WHERE key = ANY($1)";
         let open = self.tx.one(sql, vec![param(new.clone())])?;
-        let open: Vec<i64> = open.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
+        let open: Vec<i64> = open.iter().map(|row| row.single()).collect::<Result<_, _>>()?;
         let ended: Vec<i64> = new.into_iter().filter(|key| !open.contains(key)).collect();
         if !ended.is_empty() {
             load::ended_runs(self.tx, &mut self.loaded, ended)?;
@@ -115,9 +115,10 @@ impl PgTransactionReader<'_> {
     pub(crate) fn locked_workflow(&mut self, id: WorkflowId) -> Result<Option<Workflow>, Failure> {
         if !self.loaded.workflows.contains_key(&id) {
             let may_wait = !self.loaded.holds_workflows_or_topics();
-            match may_wait || self.needs.is_out_of_patience() {
-                true => load::workflows(self.tx, &mut self.loaded, vec![id.0])?,
-                false => self.free_workflow(id)?,
+            if may_wait || self.needs.is_out_of_patience() {
+                load::workflows(self.tx, &mut self.loaded, vec![id.0])?
+            } else {
+                self.free_workflow(id)?
             }
         }
         Ok(self.loaded.workflows.get(&id).cloned())

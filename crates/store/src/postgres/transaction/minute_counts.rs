@@ -4,23 +4,17 @@
 //! one node or of many, never wait for each other's row. Past minutes are added up in slot 0, so
 //! that a list of days has one row for each minute and kind, however many connections there were.
 
-use deadpool_postgres::Client;
 use engine::turn::Writes;
-use jiff::Timestamp;
 
-use crate::failure::Failure;
-use crate::postgres::connections::query::{ask, many};
+use crate::postgres::connections::query::row_count;
 use crate::postgres::connections::tx_connection::{Query, param};
-use crate::postgres::rows::decode::get;
 use crate::postgres::transaction::apply::column;
-use crate::tally::{KEPT_MINUTES, Tally, minutes, tallied};
+use crate::tally::{KEPT_MINUTES, tallied};
 
 const WRITE: &str = "INSERT INTO tallies AS t (minute, slot, kind, count)
      SELECT minute, pg_backend_pid(), kind, count
      FROM unnest($1::bigint[], $2::smallint[], $3::bigint[]) AS u (minute, kind, count)
      ON CONFLICT (minute, slot, kind) DO UPDATE SET count = t.count + excluded.count";
-const READ: &str = "SELECT minute, kind, sum(count)::bigint FROM tallies
-     WHERE minute >= $1 AND minute < $2 GROUP BY minute, kind ORDER BY minute, kind";
 const EXPIRE: &str = "DELETE FROM tallies WHERE (minute, slot, kind) IN
        (SELECT minute, slot, kind FROM tallies WHERE minute < $1
         ORDER BY minute, slot, kind LIMIT $2) RETURNING 1";
@@ -53,25 +47,12 @@ pub(crate) fn ask_write(writes: &Writes) -> Option<Query> {
 /// The statement that removes old tallies. It returns a row for each.
 pub(crate) fn ask_expire(now: i64, limit: usize) -> Query {
     let before = now.div_euclid(60_000) - KEPT_MINUTES;
-    Query::new(EXPIRE, vec![param(before), param(many(limit))])
+    Query::new(EXPIRE, vec![param(before), param(row_count(limit))])
 }
 
 /// The statement that adds up past minutes. It returns a row for each tally it added.
 pub(crate) fn ask_add_up(now: i64, limit: usize) -> Query {
     let minute = now.div_euclid(60_000);
     let (from, before) = (minute - KEPT_MINUTES, minute - OVER_MINUTES);
-    Query::new(ADD_UP, vec![param(from), param(before), param(many(limit))])
-}
-
-pub(crate) async fn tallies(
-    client: &Client,
-    from: Timestamp,
-    to: Timestamp,
-) -> Result<Vec<Tally>, Failure> {
-    let (first, end) = minutes(from, to);
-    let found = ask(client, READ, &[&first, &end]).await?;
-    let read = |row: &tokio_postgres::Row| {
-        Tally::read(get(row, 0)?, get::<i16>(row, 1)?.into(), get(row, 2)?)
-    };
-    found.iter().map(read).collect()
+    Query::new(ADD_UP, vec![param(from), param(before), param(row_count(limit))])
 }

@@ -1,5 +1,6 @@
 //! One transaction: what it reads, locks, decides and writes.
 
+pub(crate) mod access;
 pub(crate) mod after_commit;
 pub(crate) mod apply;
 pub(crate) mod apply_progress;
@@ -9,6 +10,7 @@ pub(crate) mod apply_waiting;
 pub(crate) mod bulk_insert;
 pub(crate) mod claims;
 pub(crate) mod core;
+pub(crate) mod incidents;
 pub(crate) mod last_steps;
 pub(crate) mod load;
 pub(crate) mod loaded;

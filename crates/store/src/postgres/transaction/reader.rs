@@ -22,19 +22,20 @@ use jiff::Timestamp;
 use language::definition::Definition;
 use tokio_postgres::Row;
 
+use crate::codes::sql;
 use crate::failure::Failure;
 use crate::machine_clock::Reading;
 use crate::postgres::Shared;
-use crate::postgres::connections::query::many;
+use crate::postgres::connections::query::row_count;
 use crate::postgres::connections::tx_connection::{Param, Query, TxConnection, param};
-use crate::postgres::rows::columns::of_step;
-use crate::postgres::rows::decode::{self, narrow};
+use crate::postgres::rows::narrow;
 use crate::postgres::transaction::claims;
 use crate::postgres::transaction::last_steps::{self, LAST_STEPS};
 use crate::postgres::transaction::load;
 use crate::postgres::transaction::loaded::Loaded;
 use crate::postgres::transaction::lock_retry::LockNeeds;
 use crate::postgres::transaction::topic_load::LoadedTopics;
+use crate::rows::{Row as _, step_columns};
 use crate::set_aside::if_readable;
 use crate::stored::ms;
 
@@ -43,7 +44,7 @@ pub(crate) const KEYS: i64 = 4_096;
 
 /// A turn that reads more than was loaded at first must end after this time: chains of events are
 /// read link by link, and other transactions wait meanwhile.
-const LONG_TURN: Duration = Duration::from_secs(1);
+const LONG_TURN: Duration = Duration::from_millis(250);
 
 /// The engine's lookups in one transaction.
 pub(crate) struct PgTransactionReader<'a> {
@@ -122,8 +123,7 @@ impl<'a> PgTransactionReader<'a> {
     fn ids(&mut self, sql: &'static str, count: usize) -> Result<Vec<i64>, Failure> {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         let rows = self.tx.one(sql, vec![param(count)])?;
-        let mut ids: Vec<i64> =
-            rows.iter().map(|row| decode::get(row, 0)).collect::<Result<_, _>>()?;
+        let mut ids: Vec<i64> = rows.iter().map(|row| row.single()).collect::<Result<_, _>>()?;
         ids.sort_unstable_by(|a, b| b.cmp(a));
         Ok(ids)
     }
@@ -143,7 +143,7 @@ impl<'a> PgTransactionReader<'a> {
         sql: &'static str,
         params: Vec<Param>,
     ) -> Result<Vec<i64>, Failure> {
-        self.tx.one(sql, params)?.iter().map(|row| decode::get(row, 0)).collect()
+        self.tx.one(sql, params)?.iter().map(|row| row.single()).collect()
     }
 
     /// The keys of runs that a query finds, with the runs loaded and locked.
@@ -173,9 +173,9 @@ const EVENT_BLOCK: &str = "SELECT nextval('event_blocks') FROM generate_series(1
 const RUN_BLOCK: &str = "SELECT nextval('run_blocks') FROM generate_series(1, $1::bigint)";
 
 const STEP: &str =
-    concat!("SELECT ", of_step!(), " FROM steps WHERE run = $1 AND step = $2 ORDER BY item");
-const STEPS: &str =
-    concat!("SELECT ", of_step!(), " FROM steps WHERE run = $1 ORDER BY step, item");
+    concat!("SELECT ", step_columns!(), " FROM steps t WHERE run = $1 AND step = $2 ORDER BY item");
+pub(crate) const STEPS: &str =
+    concat!("SELECT ", step_columns!(), " FROM steps t WHERE run = $1 ORDER BY step, item");
 
 impl TransactionReader for PgTransactionReader<'_> {
     type Error = Failure;
@@ -200,7 +200,7 @@ impl TransactionReader for PgTransactionReader<'_> {
         let ids = self.keys(sql, vec![param(id.0)])?;
         self.take_schedules(ids.clone())?;
         let found = |id: i64| self.loaded.give(ScheduleId(id));
-        Ok(ids.into_iter().filter_map(found).filter(|found| found.trigger.is_some()).collect())
+        Ok(ids.into_iter().filter_map(found).filter(|found| found.declared_by.is_some()).collect())
     }
 
     fn schedules_of(&mut self, id: WorkflowId) -> Result<Vec<ScheduleId>, Failure> {
@@ -231,7 +231,7 @@ impl TransactionReader for PgTransactionReader<'_> {
         let sql = "SELECT definition FROM revisions WHERE workflow = $1 AND revision = $2";
         let rows = self.tx.one(sql, vec![param(id.0), param(revision.cast_signed())])?;
         let Some(row) = rows.first() else { return Ok(None) };
-        let definition = Arc::new(decode::json::<Definition>(row, 0)?);
+        let definition = Arc::new(row.single_json::<Definition>()?);
         self.shared.remember_definition(id, revision, definition.clone());
         Ok(Some(definition))
     }
@@ -322,10 +322,12 @@ impl TransactionReader for PgTransactionReader<'_> {
         workflow: WorkflowId,
         limit: usize,
     ) -> Result<Vec<RunKey>, Failure> {
-        let sql =
-            "SELECT key FROM open_runs WHERE status = 0 AND handler IS NOT NULL AND workflow = $1
-                   ORDER BY key + 0 LIMIT $2";
-        self.free_keys(sql, vec![param(workflow.0), param(many(limit))])
+        let sql = sql!(
+            "SELECT key FROM open_runs WHERE status = {pending}
+               AND handler IS NOT NULL AND workflow = $1
+             ORDER BY key + 0 LIMIT $2"
+        );
+        self.free_keys(sql, vec![param(workflow.0), param(row_count(limit))])
     }
 
     fn pending_while_paused(
@@ -333,11 +335,13 @@ impl TransactionReader for PgTransactionReader<'_> {
         workflow: WorkflowId,
         limit: usize,
     ) -> Result<Vec<RunKey>, Failure> {
-        let sql = "SELECT key FROM open_runs WHERE status = 0 AND workflow = $1
-                     AND (handler IS NOT NULL OR triggered_by <> ALL($2))
-                   ORDER BY key + 0 LIMIT $3";
+        let sql = sql!(
+            "SELECT key FROM open_runs WHERE status = {pending} AND workflow = $1
+               AND (handler IS NOT NULL OR triggered_by <> ALL($2))
+             ORDER BY key + 0 LIMIT $3"
+        );
         let held = TriggeredBy::HELD_BY_PAUSE.map(|held| narrow(&TriggeredBy::ALL, held));
-        self.free_keys(sql, vec![param(workflow.0), param(held.to_vec()), param(many(limit))])
+        self.free_keys(sql, vec![param(workflow.0), param(held.to_vec()), param(row_count(limit))])
     }
 
     fn is_exhausted(&self) -> bool {
@@ -347,27 +351,32 @@ impl TransactionReader for PgTransactionReader<'_> {
     }
 
     fn ready(&mut self, limit: usize) -> Result<Vec<RunKey>, Failure> {
-        let sql = "SELECT key FROM open_runs WHERE lacks_place ORDER BY key + 0 LIMIT $1";
-        self.free_keys(sql, vec![param(many(limit))])
+        let sql = "SELECT key FROM open_runs WHERE waits_for_slot ORDER BY key + 0 LIMIT $1";
+        self.free_keys(sql, vec![param(row_count(limit))])
     }
 
     fn active_runs(&mut self, id: WorkflowId, limit: usize) -> Result<Vec<RunKey>, Failure> {
-        let sql = "SELECT key FROM open_runs WHERE status IN (1, 2, 3) AND workflow = $1
-                   ORDER BY key + 0 LIMIT $2";
-        self.taken_keys(sql, vec![param(id.0), param(many(limit))])
+        let sql = sql!(
+            "SELECT key FROM open_runs WHERE status {active} AND workflow = $1
+             ORDER BY key + 0 LIMIT $2"
+        );
+        self.taken_keys(sql, vec![param(id.0), param(row_count(limit))])
     }
 
     fn owned_by(&mut self, node: NodeId, limit: usize) -> Result<Vec<RunKey>, Failure> {
-        // A run with an attempt that is being performed has status 1, running.
-        let sql = "SELECT key FROM open_runs WHERE status = 1 AND $1 = ANY(owners)
-                   ORDER BY key + 0 LIMIT $2";
-        self.taken_keys(sql, vec![param(node.0), param(many(limit))])
+        // A run with an attempt that is being performed is running.
+        let sql = sql!(
+            "SELECT key FROM open_runs WHERE status = {running} AND $1 = ANY(owners)
+             ORDER BY key + 0 LIMIT $2"
+        );
+        self.taken_keys(sql, vec![param(node.0), param(row_count(limit))])
     }
 
     fn ran_of(&mut self, id: ScheduleId, nominal: &[Timestamp]) -> Result<Vec<Timestamp>, Failure> {
-        // Outcomes 0 to 2 have a run, or will have one.
-        let sql = "SELECT DISTINCT nominal FROM ledger WHERE schedule = $1 AND outcome < 3
-                   AND nominal = ANY($2::bigint[])";
+        let sql = sql!(
+            "SELECT DISTINCT nominal FROM ledger WHERE schedule = $1 AND outcome {will_run}
+             AND nominal = ANY($2::bigint[])"
+        );
         let wanted: Vec<i64> = nominal.iter().copied().map(ms).collect();
         let found = self.keys(sql, vec![param(id.0), param(wanted)])?;
         Ok(nominal.iter().copied().filter(|at| found.contains(&ms(*at))).collect())
@@ -376,7 +385,7 @@ impl TransactionReader for PgTransactionReader<'_> {
     fn descendants(&mut self, root: RunKey, limit: usize) -> Result<usize, Failure> {
         let sql = "SELECT count(*) FROM ((SELECT 1 FROM open_runs WHERE root = $1 LIMIT $2)
                    UNION ALL (SELECT 1 FROM ended_runs WHERE root = $1 LIMIT $2)) AS of_root";
-        let found = self.keys(sql, vec![param(root.0), param(many(limit))])?;
+        let found = self.keys(sql, vec![param(root.0), param(row_count(limit))])?;
         Ok(found.first().map_or(0, |count| usize::try_from(*count).unwrap_or(usize::MAX)))
     }
 
@@ -427,12 +436,12 @@ impl TransactionReader for PgTransactionReader<'_> {
         self.find_topic(workflow, name)
     }
 
-    fn fates(
+    fn event_statuses(
         &mut self,
         topic: TopicId,
         ids: &[String],
     ) -> Result<Vec<Option<EventStatus>>, Failure> {
-        self.fates_of(topic, ids)
+        self.event_statuses(topic, ids)
     }
 
     fn reserved_by(&mut self, run: RunKey) -> Result<Vec<EventStatus>, Failure> {
@@ -456,7 +465,7 @@ impl TransactionReader for PgTransactionReader<'_> {
     }
 
     fn subscribers(&mut self, topic: TopicId) -> Result<Vec<Subscriber>, Failure> {
-        self.hearers(topic)
+        self.listeners_of(topic)
     }
 
     fn waiting_for(
@@ -485,7 +494,7 @@ impl TransactionReader for PgTransactionReader<'_> {
     }
 
     fn incident(&mut self, key: IncidentKey) -> Result<Option<Incident>, Failure> {
-        crate::postgres::views::incidents::by_key(self.tx, key)
+        crate::postgres::transaction::incidents::by_key(self.tx, key)
     }
 
     fn new_incident_key(&mut self) -> IncidentKey {
@@ -525,7 +534,7 @@ impl TransactionReader for PgTransactionReader<'_> {
 
 /// The first column of the first row.
 pub(crate) fn first(rows: &[Row]) -> Result<Option<i64>, Failure> {
-    rows.first().map(|row| decode::get(row, 0)).transpose()
+    rows.first().map(|row| row.single()).transpose()
 }
 
 /// The query for a block of run keys, to be sent with others.

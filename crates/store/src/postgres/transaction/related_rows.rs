@@ -4,15 +4,15 @@
 use std::collections::BTreeSet;
 
 use engine::turn::Wakeup;
-use engine::{HandlerId, ScheduleId, TopicId, WorkflowId};
+use engine::{HandlerId, TopicId, WorkflowId};
 use tokio_postgres::Row;
 
 use crate::failure::Failure;
 use crate::postgres::connections::tx_connection::{Query, param};
-use crate::postgres::rows::decode::get;
 use crate::postgres::transaction::load;
 use crate::postgres::transaction::reader::{PgTransactionReader, ask_event_block, first};
 use crate::postgres::transaction::topic_load::{self, RelatedTopics, Subscribers};
+use crate::rows::Row as _;
 use crate::stored::ms;
 
 /// The table is nearly always empty; the first condition then saves the lookup of each schedule.
@@ -27,7 +27,7 @@ pub(crate) struct Related {
     /// The topic that events are published to, and their message ids.
     pub(crate) published: Option<(TopicId, Vec<String>)>,
     /// The subscribers of the topics that are needed.
-    pub(crate) hearing: Subscribers,
+    pub(crate) listeners: Subscribers,
     /// Workflows of which a pending run may begin.
     pub(crate) pending: Vec<i64>,
 }
@@ -35,8 +35,7 @@ pub(crate) struct Related {
 impl Related {
     /// Keeps the answer to [`topic_load::ask_due_handlers`].
     pub(crate) fn keep_due(&mut self, found: &[Row]) -> Result<(), Failure> {
-        let handler = |row: &Row| Ok((HandlerId(get(row, 0)?), WorkflowId(get(row, 1)?)));
-        self.handlers = found.iter().map(handler).collect::<Result<_, Failure>>()?;
+        self.handlers = found.iter().map(|row| row.tuple()).collect::<Result<_, Failure>>()?;
         Ok(())
     }
 
@@ -55,24 +54,24 @@ impl Related {
 }
 
 /// Loads and locks workflows and topics, and loads the overrides of the loaded schedules.
-pub(crate) fn prefetch_around(
+pub(crate) fn prefetch_related(
     reader: &mut PgTransactionReader<'_>,
     about: &Related,
 ) -> Result<(), Failure> {
     let handling = handling(reader, about);
-    let hearing = &about.hearing;
+    let listeners = &about.listeners;
     let loaded = &reader.loaded;
     let mut workflows: BTreeSet<i64> = loaded.schedules.values().map(|s| s.workflow.0).collect();
     workflows.extend(loaded.runs.values().map(|run| run.workflow.0));
-    workflows.extend(handling.iter().chain(&hearing.consuming).chain(&hearing.triggered));
+    workflows.extend(handling.iter().chain(&listeners.consuming).chain(&listeners.triggered));
     workflows.extend(reader.needs.workflows.iter().chain(&reader.needs.own).chain(&about.pending));
     let of_handlers = loaded.runs.values().filter(|run| run.handler.is_some());
-    let around = RelatedTopics {
+    let related = RelatedTopics {
         runs: of_handlers.map(|run| run.key.0).collect(),
         topics: reader.needs.topics.iter().copied().collect(),
-        workflows: handling.union(&hearing.consuming).copied().collect(),
+        workflows: handling.union(&listeners.consuming).copied().collect(),
     };
-    if workflows.is_empty() && around.is_empty() {
+    if workflows.is_empty() && related.is_empty() {
         return Ok(());
     }
     let mut overridden: Vec<i64> = loaded
@@ -91,20 +90,21 @@ pub(crate) fn prefetch_around(
         vec![param(reader.loaded.locked.iter().map(|id| id.0).collect::<Vec<i64>>())],
     ));
     let topics_at = queries.len();
-    if !around.is_empty() {
-        queries.extend(around.ask());
+    if !related.is_empty() {
+        queries.extend(related.ask());
     }
     let events_at = queries.len();
     if let Some((topic, message_ids)) = &about.published {
         // Asked after the topic is locked, so that event keys increase in the order of commits.
-        queries.extend([topic_load::ask_fates(*topic, message_ids), ask_event_block()]);
+        queries.extend([topic_load::ask_event_statuses(*topic, message_ids), ask_event_block()]);
     }
     let found = reader.tx.ask(queries)?;
-    match is_alone {
-        false => load::keep_workflows(&mut reader.loaded, &found[0], &found[1])?,
-        true => found[..2]
+    if is_alone {
+        found[..2]
             .iter()
-            .try_for_each(|owned| load::keep_workflows(&mut reader.loaded, &[], owned))?,
+            .try_for_each(|owned| load::keep_workflows(&mut reader.loaded, &[], owned))?
+    } else {
+        load::keep_workflows(&mut reader.loaded, &found[0], &found[1])?
     }
     let is_unknown = |id: &i64| !reader.loaded.workflows.contains_key(&WorkflowId(*id));
     let unknown: Vec<i64> = workflows.into_iter().filter(is_unknown).collect();
@@ -115,14 +115,15 @@ pub(crate) fn prefetch_around(
     }
     load::keep_overrides(&mut reader.loaded, &overridden, &found[2])?;
     for row in &found[3] {
-        reader.loaded.outdated.push(ScheduleId(get(row, 0)?));
+        reader.loaded.outdated.push(row.single()?);
     }
-    if !around.is_empty() {
-        around.keep(&mut reader.loaded.topics, &found[topics_at..events_at])?;
-        reader.loaded.forget_others_handlers(&around.workflows);
+    if !related.is_empty() {
+        related.keep(&mut reader.loaded.topics, &found[topics_at..events_at])?;
+        reader.loaded.forget_others_handlers(&related.workflows);
     }
     if let Some((topic, _)) = &about.published {
-        reader.loaded.topics.fates = Some((*topic, topic_load::fates(&found[events_at])?));
+        let statuses = topic_load::event_statuses(&found[events_at])?;
+        reader.loaded.topics.event_statuses = Some((*topic, statuses));
         let block = first(&found[events_at + 1])?;
         reader.take_event_block(block.unwrap_or_default());
     }
@@ -131,22 +132,21 @@ pub(crate) fn prefetch_around(
 
 /// The subscribers that must be locked before the topics that are needed. Their runs are added to
 /// the needs, so that they are locked with the other runs.
-pub(crate) fn hear(reader: &mut PgTransactionReader<'_>) -> Result<Subscribers, Failure> {
+pub(crate) fn find_listeners(reader: &mut PgTransactionReader<'_>) -> Result<Subscribers, Failure> {
     if reader.needs.topics.is_empty() {
         return Ok(Subscribers::default());
     }
     let topics = reader.needs.topics.iter().copied().collect();
-    let hearing = topic_load::hearing(reader.tx, topics)?;
-    reader.needs.runs.extend(&hearing.runs);
-    Ok(hearing)
+    let listeners = topic_load::listeners(reader.tx, topics)?;
+    reader.needs.runs.extend(&listeners.runs);
+    Ok(listeners)
 }
 
 /// The workflows whose handlers the engine will look at.
 fn handling(reader: &PgTransactionReader<'_>, about: &Related) -> BTreeSet<i64> {
     let loaded = &reader.loaded;
     let runs = loaded.runs.values().filter(|run| run.handler.is_some());
-    let produces = |trigger: &String| trigger.starts_with("producers.");
-    let schedules = loaded.schedules.values().filter(|s| s.trigger.as_ref().is_some_and(produces));
+    let schedules = loaded.schedules.values().filter(|schedule| schedule.producer().is_some());
     let due = about.handlers.iter().map(|(_, workflow)| workflow.0);
     let runs = runs.map(|run| run.workflow.0);
     runs.chain(schedules.map(|schedule| schedule.workflow.0)).chain(due).collect()

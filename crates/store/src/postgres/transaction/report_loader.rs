@@ -8,13 +8,12 @@ use tokio_postgres::Row;
 use crate::failure::Failure;
 use crate::postgres::Shared;
 use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
-use crate::postgres::rows::decode;
-use crate::postgres::rows::decode::get;
 use crate::postgres::transaction::load::{
     self, LOCK_RUNS, LOCK_SCHEDULES, LOCKED_RUNS, SCHEDULES_AGAIN,
 };
 use crate::postgres::transaction::loaded::Loaded;
 use crate::postgres::transaction::row_cache::Remembered;
+use crate::rows::{self, Row as _, run_columns, schedule_columns};
 
 /// The state between sending the queries and keeping their answers.
 pub(crate) struct ReportLoader {
@@ -93,7 +92,7 @@ impl ReportLoader {
         }
         let (mut schedules, mut runs) = (Vec::new(), Vec::new());
         for row in &found[0] {
-            let (id, stamp) = (ScheduleId(get(row, 0)?), get::<i64>(row, 1)?);
+            let (id, stamp): (ScheduleId, i64) = row.tuple()?;
             loaded.locked.insert(id);
             match self.known.schedules.remove(&id) {
                 Some((known, schedule)) if known == stamp => {
@@ -129,7 +128,7 @@ impl ReportLoader {
         changed: &mut Vec<i64>,
     ) -> Result<(), Failure> {
         for row in found {
-            let (key, stamp) = (RunKey(get(row, 0)?), get::<i64>(row, 1)?);
+            let (key, stamp): (RunKey, i64) = row.tuple()?;
             loaded.locked_runs.insert(key);
             match self.known.runs.remove(&key) {
                 Some(known) if known.stamp == stamp => {
@@ -162,8 +161,8 @@ impl ReportLoader {
 
 fn keep_schedules(loaded: &mut Loaded, found: &[Row]) -> Result<(), Failure> {
     for row in found {
-        let what = Wakeup::Schedule(ScheduleId(get(row, 0)?));
-        let Some(schedule) = loaded.readable(what, decode::schedule(row))? else { continue };
+        let what = Wakeup::Schedule(row.read(schedule_columns::id)?);
+        let Some(schedule) = loaded.readable(what, rows::schedule(row))? else { continue };
         let schedule = Box::new(schedule);
         if loaded.locked.contains(&schedule.id) {
             loaded.schedules.insert(schedule.id, schedule);
@@ -174,8 +173,8 @@ fn keep_schedules(loaded: &mut Loaded, found: &[Row]) -> Result<(), Failure> {
 
 fn keep_runs(loaded: &mut Loaded, found: &[Row]) -> Result<(), Failure> {
     for row in found {
-        let what = Wakeup::Run(RunKey(get(row, 0)?));
-        let Some(run) = loaded.readable(what, decode::run(row))? else { continue };
+        let what = Wakeup::Run(row.read(run_columns::key)?);
+        let Some(run) = loaded.readable(what, rows::run(row))? else { continue };
         let run = Box::new(run);
         if loaded.locked_runs.contains(&run.key) {
             loaded.runs.insert(run.key, run);

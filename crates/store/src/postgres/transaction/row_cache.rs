@@ -67,7 +67,7 @@ impl RowCache {
         let mut of_runs = HashSet::new();
         for write in writes.runs {
             let (RunWrite::Insert(run) | RunWrite::Update { after: run, .. }) = write;
-            let is_own = run.position.active.iter().any(|active| active.owner() == Some(node));
+            let is_own = run.state.active.iter().any(|active| active.owner() == Some(node));
             if is_own && !run.status.has_ended() {
                 of_runs.extend(run.schedule);
                 let is_limited = limited.contains(&run.workflow);

@@ -10,35 +10,30 @@ use engine::{RunId, RunKey, ScheduleId};
 use jiff::Timestamp;
 use tokio_postgres::Row;
 
+use crate::codes::sql;
 use crate::failure::Failure;
 use crate::postgres::Shared;
 use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::maintenance::check::look;
-use crate::postgres::rows::columns::{of_handler, of_run, of_schedule};
-use crate::postgres::rows::decode;
-use crate::postgres::rows::decode::get;
-use crate::postgres::rows::topic_rows;
 use crate::postgres::transaction::core::Core;
-use crate::set_aside::{SetAside, finding, read, stored};
+use crate::rows::{self, Read, Row as _, handler_columns, run_columns, schedule_columns};
+use crate::set_aside::finding;
 use crate::stored::{json, ms};
 use crate::view::Finding;
+use crate::views::set_aside::{LIST, read};
+use crate::wakeups::{read_wakeup, stored_wakeup};
 
 const PUT: &str = "INSERT INTO set_aside (kind, id, reason, at) VALUES ($1, $2, $3, $4)
      ON CONFLICT (kind, id) DO UPDATE SET reason = excluded.reason";
 pub(crate) const ALL: &str = "SELECT kind, id FROM set_aside";
-pub(crate) const LIST: &str =
-    "SELECT a.kind, a.id, a.reason, a.at, r.uuid, r.schedule, r.n, r.retry
-     FROM set_aside a LEFT JOIN runs r ON a.kind = 0 AND r.key = a.id
-     ORDER BY a.at, a.kind, a.id";
-
 const FORGET: &str = "DELETE FROM set_aside WHERE kind = $1 AND id = $2";
 const SCHEDULE: &str = concat!(
     "SELECT ",
-    of_schedule!(),
+    schedule_columns!(),
     " FROM schedules s JOIN progress p ON p.id = s.id WHERE s.id = $1"
 );
-const RUN: &str = concat!("SELECT ", of_run!(), " FROM runs r WHERE r.key = $1");
-const HANDLER: &str = concat!("SELECT ", of_handler!(), " FROM handlers h WHERE h.id = $1");
+const RUN: &str = concat!("SELECT ", run_columns!(), " FROM runs r WHERE r.key = $1");
+const HANDLER: &str = concat!("SELECT ", handler_columns!(), " FROM handlers h WHERE h.id = $1");
 
 impl Core {
     /// Sets it aside and removes its wakeup, so that drivers pass over it. Other nodes learn of it
@@ -49,7 +44,7 @@ impl Core {
         why: &str,
         now: Timestamp,
     ) -> Result<(), Failure> {
-        let (kind, id) = stored(what);
+        let (kind, id) = stored_wakeup(what);
         let forget = match what {
             Wakeup::Run(_) => "UPDATE open_runs SET wake_at = NULL WHERE key = $1",
             Wakeup::Schedule(_) => "UPDATE progress SET wake_at = NULL WHERE id = $1",
@@ -72,8 +67,7 @@ impl Core {
             tx.begin(Vec::new())?;
             Ok(tx.commit(vec![Query::new(ALL, Vec::new())])?.pop().unwrap_or_default())
         })?;
-        let known: Result<HashSet<Wakeup>, Failure> =
-            found.iter().map(|row| read(get(row, 0)?, get(row, 1)?)).collect();
+        let known: Result<HashSet<Wakeup>, Failure> = found.iter().map(wakeup).collect();
         self.shared.set_passed_over(Arc::new(known?));
         Ok(())
     }
@@ -87,7 +81,7 @@ const IN_PARTS: &str = "SELECT s.id FROM schedules s WHERE s.id = ANY($1)
        AND NOT EXISTS (SELECT 1 FROM schedules s WHERE s.id = p.id)";
 const WHOLE: &str = concat!(
     "SELECT ",
-    of_schedule!(),
+    schedule_columns!(),
     " FROM schedules s JOIN progress p ON p.id = s.id WHERE s.id = ANY($1)"
 );
 /// Deletes everything that belongs to schedules, in all tables. `$1` are the schedules.
@@ -104,41 +98,48 @@ const DELETE_BROKEN: [&str; 9] = [
      GROUP BY status, id / 1024 ORDER BY status, id / 1024
      ON CONFLICT (status, block, slot) DO UPDATE
        SET count = schedule_blocks.count + excluded.count",
-    "UPDATE incidents SET ending = 2, ended_at = began_at, ended_told = '[]'
-     WHERE schedule = ANY($1) AND ended_at IS NULL",
+    sql!(
+        "UPDATE incidents SET ending = {incident_removed}, ended_at = began_at, ended_told = '[]'
+         WHERE schedule = ANY($1) AND ended_at IS NULL"
+    ),
     "DELETE FROM progress WHERE id = ANY($1)",
     "DELETE FROM schedules WHERE id = ANY($1)",
     "DELETE FROM overrides WHERE schedule = ANY($1)",
     "DELETE FROM words WHERE schedule = ANY($1)",
     "DELETE FROM outdated WHERE schedule = ANY($1)",
-    "DELETE FROM set_aside WHERE kind = 1 AND id = ANY($1)",
+    sql!("DELETE FROM set_aside WHERE kind = {schedule_wakeup} AND id = ANY($1)"),
 ];
 
 /// A run that is set aside.
 const OPEN: &str = concat!(
     "SELECT ",
-    of_run!(),
+    run_columns!(),
     " FROM open_runs r
      WHERE (r.schedule = $1 AND r.n = $2 AND r.retry = $3) OR r.uuid = $4"
 );
 /// Puts a run back to before its beginning: everything it had going on is given up. `$1` is the
 /// run.
 const BEFORE_ITS_BEGIN: [&str; 5] = [
-    "UPDATE workflows SET active = active - 1 WHERE concurrency IS NOT NULL AND active > 0
-       AND id = (SELECT workflow FROM open_runs
-                 WHERE key = $1 AND status IN (1, 2, 3) AND handler IS NULL)",
+    sql!(
+        "UPDATE workflows SET active = active - 1 WHERE concurrency IS NOT NULL AND active > 0
+         AND id = (SELECT workflow FROM open_runs
+                   WHERE key = $1 AND status {active} AND handler IS NULL)"
+    ),
     "DELETE FROM queue WHERE run = $1",
     "DELETE FROM approvals WHERE run = $1",
     "DELETE FROM waits WHERE run = $1",
-    "DELETE FROM set_aside WHERE kind = 0 AND id = $1",
+    sql!("DELETE FROM set_aside WHERE kind = {run_wakeup} AND id = $1"),
 ];
-const EMPTY_RUN: &str = "UPDATE open_runs SET status = 0, state = $2, owners = NULL,
-       lacks_place = false, overdue = false, timeout = NULL, wake_at = NULL, stamp = 0
-     WHERE key = $1";
+const EMPTY_RUN: &str = sql!(
+    "UPDATE open_runs SET status = {pending}, state = $2, owners = NULL,
+       waits_for_slot = false, overdue = false, timeout = NULL, wake_at = NULL, stamp = 0
+     WHERE key = $1"
+);
 /// If the run still cannot be read: clears everything that is not needed to end it.
-const BARE_RUN: &str =
+const BARE_RUN: &str = sql!(
     "UPDATE open_runs SET input = 'null', output = NULL, error = NULL, retry_of = NULL,
-       trace = NULL, by = NULL, triggered_by = 0 WHERE key = $1";
+     trace = NULL, by = NULL, triggered_by = {by_schedule} WHERE key = $1"
+);
 
 /// Makes a command work on rows that cannot be read, so that a person can get rid of them. Returns
 /// the command for the engine, and how many schedules were deleted already.
@@ -171,11 +172,11 @@ fn broken(tx: &mut TxConnection, ids: &[ScheduleId]) -> Result<BTreeSet<i64>, Fa
     let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
     let mut broken = BTreeSet::new();
     for row in &tx.one(IN_PARTS, vec![param(ids.clone())])? {
-        broken.insert(get(row, 0)?);
+        broken.insert(row.single()?);
     }
     for row in &tx.one(WHOLE, vec![param(ids)])? {
-        if decode::schedule(row).is_err() {
-            broken.insert(get(row, 0)?);
+        if rows::schedule(row).is_err() {
+            broken.insert(row.read(schedule_columns::id)?);
         }
     }
     Ok(broken)
@@ -193,16 +194,16 @@ fn make_readable(tx: &mut TxConnection, shared: &Shared, id: &RunId) -> Result<(
     let which = vec![param(schedule), param(n), param(retry), param(uuid)];
     let found = tx.one(OPEN, which)?;
     let Some(row) = found.first() else { return Ok(()) };
-    let key: i64 = get(row, 0)?;
+    let key: i64 = row.read(run_columns::key)?;
     let is_set_aside = shared.passed_over().contains(&Wakeup::Run(RunKey(key)));
-    if !is_set_aside && decode::run(row).is_ok() {
+    if !is_set_aside && rows::run(row).is_ok() {
         return Ok(());
     }
     let mut queries: Vec<Query> =
         BEFORE_ITS_BEGIN.iter().map(|sql| Query::new(sql, vec![param(key)])).collect();
     queries.push(Query::new(EMPTY_RUN, vec![param(key), param(json(&RunState::default())?)]));
     tx.ask(queries)?;
-    if tx.one(RUN, vec![param(key)])?.first().is_some_and(|row| decode::run(row).is_err()) {
+    if tx.one(RUN, vec![param(key)])?.first().is_some_and(|row| rows::run(row).is_err()) {
         tx.one(BARE_RUN, vec![param(key)])?;
     }
     Ok(())
@@ -215,11 +216,11 @@ impl Core {
         let found = look(&mut self.tx, LIST, Vec::new)?;
         let mut findings = Vec::new();
         for row in &found {
-            let aside = listed(row)?;
+            let aside = read(row)?;
             let is_readable = self.is_readable(aside.what)?;
             let comes_back = repair && is_readable;
             if comes_back {
-                let (kind, id) = stored(aside.what);
+                let (kind, id) = stored_wakeup(aside.what);
                 self.tx.transact(|tx| {
                     tx.begin(Vec::new())?;
                     tx.commit(vec![Query::new(FORGET, vec![param(kind), param(id)])]).map(drop)
@@ -235,26 +236,19 @@ impl Core {
 
     /// Whether it can be read, or does not exist at all.
     fn is_readable(&mut self, what: Wakeup) -> Result<bool, Failure> {
-        let id = stored(what).1;
+        let id = stored_wakeup(what).1;
         let (sql, read): (&'static str, fn(&Row) -> bool) = match what {
-            Wakeup::Schedule(_) => (SCHEDULE, |row| decode::schedule(row).is_ok()),
-            Wakeup::Run(_) => (RUN, |row| decode::run(row).is_ok()),
-            Wakeup::Handler(_) => (HANDLER, |row| topic_rows::handler(row).is_ok()),
+            Wakeup::Schedule(_) => (SCHEDULE, |row| rows::schedule(row).is_ok()),
+            Wakeup::Run(_) => (RUN, |row| rows::run(row).is_ok()),
+            Wakeup::Handler(_) => (HANDLER, |row| rows::handler(row).is_ok()),
             Wakeup::Node(_) => return Ok(true),
         };
         Ok(look(&mut self.tx, sql, || vec![param(id)])?.first().is_none_or(read))
     }
 }
 
-/// Reads one row of [`LIST`].
-pub(crate) fn listed(row: &Row) -> Result<SetAside, Failure> {
-    let what = read(get(row, 0)?, get(row, 1)?)?;
-    let schedule = get::<Option<i64>>(row, 5)?.map(ScheduleId);
-    // A run's id is read on its own: everything else in the row may be unreadable.
-    let run = match what {
-        Wakeup::Run(_) => decode::run_id(row, schedule, [4, 6, 7]).ok().map(|id| id.to_string()),
-        _ => None,
-    };
-    let id = run.unwrap_or_else(|| stored(what).1.to_string());
-    Ok(SetAside { what, id, reason: get(row, 2)?, since: decode::instant(row, 3)? })
+/// What a row of [`ALL`] names.
+fn wakeup(row: &Row) -> Read<Wakeup> {
+    let (kind, id) = row.tuple()?;
+    read_wakeup(kind, id)
 }

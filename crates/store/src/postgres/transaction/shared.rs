@@ -18,7 +18,6 @@ use crate::notify_setup::SharedSetup;
 use crate::postgres::PostgresClock;
 use crate::postgres::connections::tx_connection::{Query, param};
 use crate::postgres::nodes::clock::Offset;
-use crate::postgres::rows::decode::get;
 use crate::postgres::transaction::row_cache::RowCache;
 use crate::postgres::transaction::wakeup_cache::WakeupCache;
 use crate::request::{Call, Report};
@@ -232,5 +231,5 @@ impl Shared {
 }
 
 pub(crate) fn calendars(found: &[Row]) -> Result<Vec<CalendarView>, Failure> {
-    found.iter().map(|row| Ok(CalendarView { id: get(row, 0)?, spec: get(row, 1)? })).collect()
+    found.iter().map(crate::views::calendars::read).collect()
 }

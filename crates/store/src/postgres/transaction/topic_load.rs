@@ -11,13 +11,11 @@ use engine::turn::{ById, Wakeup};
 use engine::{HandlerId, RunKey, TopicId, WorkflowId};
 use tokio_postgres::Row;
 
+use crate::codes::sql;
 use crate::failure::Failure;
 use crate::postgres::connections::query::is_storable;
 use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
-use crate::postgres::rows::columns::{of_fate, of_handler, of_topic};
-use crate::postgres::rows::decode::{get, small};
-use crate::postgres::rows::topic_rows;
-use crate::postgres::rows::topic_rows::FATE_COLUMNS;
+use crate::rows::{self, Row as _, columns, event_status_columns, handler_columns, topic_columns};
 
 /// How many parts that wait for a topic are loaded with it.
 pub(crate) const WAITING: usize = 1_000;
@@ -35,7 +33,7 @@ macro_rules! locked_topics {
     ($how:literal) => {
         concat!(
             "SELECT ",
-            of_topic!(),
+            topic_columns!(),
             " FROM topics t WHERE t.id = ANY",
             these!(),
             " ORDER BY t.id FOR UPDATE",
@@ -56,15 +54,23 @@ const WAITS: &str = concat!(
        ORDER BY run + 0, step + 0, item + 0 LIMIT 1001) c"
 );
 const HANDLERS: &str =
-    concat!("SELECT ", of_handler!(), " FROM handlers h WHERE h.workflow = ANY($1)");
-const RESERVED: &str =
-    concat!("SELECT ", of_fate!(), " FROM events e WHERE e.run = ANY($1) AND e.state = 1");
+    concat!("SELECT ", handler_columns!(), " FROM handlers h WHERE h.workflow = ANY($1)");
+const RESERVED: &str = sql!(
+    "SELECT ",
+    event_status_columns!(),
+    " FROM events e WHERE e.run = ANY($1) AND e.state = {event_reserved}"
+);
+columns! {
+    /// An event's status, and the message id by which it was asked for.
+    published_columns = event_status_columns, message_id: "u.id"
+}
+
 /// Finds each event by its message id, whatever the planner estimates: on a young table it would
 /// rather read all events of the topic.
-const FATES: &str = concat!(
+const EVENT_STATUSES: &str = concat!(
     "SELECT ",
-    of_fate!(),
-    ", u.id FROM unnest($2::text[]) AS u (id)
+    published_columns!(),
+    " FROM unnest($2::text[]) AS u (id)
      CROSS JOIN LATERAL (SELECT * FROM events WHERE topic = $1 AND message_id = u.id OFFSET 0) e"
 );
 /// Without a lock. Once the workflow is locked, it is checked again that the handler is due.
@@ -91,8 +97,8 @@ pub(crate) struct LoadedTopics {
     pub(crate) waits: ById<TopicId, Vec<(RunKey, Part)>>,
     /// The events that runs have reserved.
     pub(crate) reserved: ById<RunKey, Vec<EventStatus>>,
-    /// The fates of the events that a command publishes.
-    pub(crate) fates: Option<(TopicId, HashMap<String, EventStatus>)>,
+    /// The statuses of the events that a command publishes, by message id.
+    pub(crate) event_statuses: Option<(TopicId, HashMap<String, EventStatus>)>,
     /// Handlers whose workflows this transaction has locked.
     pub(crate) handlers: ById<HandlerId, Handler>,
     /// All handlers of a workflow, by id.
@@ -114,8 +120,8 @@ impl LoadedTopics {
             self.handlers_of.insert(WorkflowId(*workflow), Vec::new());
         }
         for row in found {
-            let what = Wakeup::Handler(HandlerId(get(row, 0)?));
-            let handler = match topic_rows::handler(row) {
+            let what = Wakeup::Handler(row.read(handler_columns::id)?);
+            let handler = match rows::handler(row) {
                 Ok(handler) => handler,
                 Err(_) if self.set_aside.contains(&what) => continue,
                 Err(failure) => return Err(failure.about(Some(what))),
@@ -134,9 +140,9 @@ impl LoadedTopics {
             self.reserved.insert(RunKey(*run), Vec::new());
         }
         for row in found {
-            let fate = topic_rows::fate(row)?;
-            if let Some(run) = fate.run {
-                self.reserved.entry(run).or_default().push(fate);
+            let status = rows::event_status(row)?;
+            if let Some(run) = status.run {
+                self.reserved.entry(run).or_default().push(status);
             }
         }
         Ok(())
@@ -150,25 +156,26 @@ impl LoadedTopics {
         waits: &[Row],
     ) -> Result<(), Failure> {
         for row in topics {
-            let topic = topic_rows::topic(row)?;
+            let topic = rows::topic(row)?;
             self.subscribers.insert(topic.id, Vec::new());
             self.waits.insert(topic.id, Vec::new());
             self.named.insert((topic.workflow, topic.name.clone()), topic.id);
             self.topics.insert(topic.id, topic);
         }
         for row in subscribers {
-            if let Some(known) = self.subscribers.get_mut(&TopicId(get(row, 0)?)) {
-                known.push(topic_rows::subscriber(row, [1, 2])?);
+            let (topic, workflow, handler): (TopicId, _, _) = row.tuple()?;
+            if let Some(known) = self.subscribers.get_mut(&topic) {
+                known.push(rows::subscriber(workflow, handler));
             }
         }
         for row in waits {
-            if let Some(known) = self.waits.get_mut(&TopicId(get(row, 0)?)) {
-                let part = Part { step: small(row, 2)?, item: small(row, 3)? };
-                known.push((RunKey(get(row, 1)?), part));
+            let (topic, run, step, item): (TopicId, _, _, _) = row.tuple()?;
+            if let Some(known) = self.waits.get_mut(&topic) {
+                known.push((run, Part { step, item }));
             }
         }
         for row in topics {
-            let id = TopicId(get(row, 0)?);
+            let id: TopicId = row.read(topic_columns::id)?;
             self.subscribers.entry(id).or_default().sort_unstable();
             self.waits.entry(id).or_default().sort_unstable();
         }
@@ -253,15 +260,17 @@ pub(crate) fn reserved(
     loaded.keep_reserved(&[run.0], &found)
 }
 
-/// The query for the fates of the events with these message ids.
-pub(crate) fn ask_fates(topic: TopicId, message_ids: &[String]) -> Query {
+/// The query for the statuses of the events with these message ids.
+pub(crate) fn ask_event_statuses(topic: TopicId, message_ids: &[String]) -> Query {
     let storable = message_ids.iter().filter(|id| is_storable(id)).cloned();
-    Query::new(FATES, vec![param(topic.0), param(storable.collect::<Vec<String>>())])
+    Query::new(EVENT_STATUSES, vec![param(topic.0), param(storable.collect::<Vec<String>>())])
 }
 
-pub(crate) fn fates(found: &[Row]) -> Result<HashMap<String, EventStatus>, Failure> {
-    let fate = |row: &Row| Ok((get(row, FATE_COLUMNS)?, topic_rows::fate(row)?));
-    found.iter().map(fate).collect()
+/// The statuses of the events that were found, by message id.
+pub(crate) fn event_statuses(answer: &[Row]) -> Result<HashMap<String, EventStatus>, Failure> {
+    let status =
+        |row: &Row| Ok((row.read(published_columns::message_id)?, rows::event_status(row)?));
+    answer.iter().map(status).collect()
 }
 
 /// The query for due handlers and their workflows.
@@ -280,20 +289,21 @@ pub(crate) struct Subscribers {
     pub(crate) runs: BTreeSet<i64>,
 }
 
-pub(crate) fn hearing(tx: &mut TxConnection, topics: Vec<i64>) -> Result<Subscribers, Failure> {
+pub(crate) fn listeners(tx: &mut TxConnection, topics: Vec<i64>) -> Result<Subscribers, Failure> {
     let found = tx.ask(vec![
         Query::new(HEARING, vec![param(topics.clone())]),
         Query::new(WAITING_RUNS, vec![param(topics)]),
     ])?;
-    let mut hearing = Subscribers::default();
+    let mut listeners = Subscribers::default();
     for row in &found[0] {
-        match topic_rows::subscriber(row, [0, 1])? {
-            Subscriber::Consumer(workflow, _) => hearing.consuming.insert(workflow.0),
-            Subscriber::Triggers(workflow) => hearing.triggered.insert(workflow.0),
+        let (workflow, handler) = row.tuple()?;
+        match rows::subscriber(workflow, handler) {
+            Subscriber::Consumer(workflow, _) => listeners.consuming.insert(workflow.0),
+            Subscriber::Triggers(workflow) => listeners.triggered.insert(workflow.0),
         };
     }
     for row in &found[1] {
-        hearing.runs.insert(get(row, 0)?);
+        listeners.runs.insert(row.single()?);
     }
-    Ok(hearing)
+    Ok(listeners)
 }

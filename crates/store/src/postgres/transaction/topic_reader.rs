@@ -8,34 +8,33 @@ use engine::run::{Part, Run};
 use engine::topics::{Event, EventStatus, Subscriber, Topic};
 use engine::{EventKey, HandlerId, RunKey, TopicId, WorkflowId};
 use jiff::Timestamp;
-use tokio_postgres::Row;
 
+use crate::codes::sql;
 use crate::failure::Failure;
-use crate::postgres::connections::query::{is_storable, many};
+use crate::postgres::connections::query::{is_storable, row_count};
 use crate::postgres::connections::tx_connection::param;
-use crate::postgres::rows::columns::of_event;
-use crate::postgres::rows::decode;
-use crate::postgres::rows::decode::{get, small};
-use crate::postgres::rows::topic_rows;
 use crate::postgres::transaction::reader::PgTransactionReader;
 use crate::postgres::transaction::topic_load::{self, WAITING};
+use crate::rows::{self, Row as _, event_columns};
 
 const OF_WORKFLOW: &str = "SELECT id FROM topics WHERE workflow = $1 AND name = $2";
 const SHARED: &str = "SELECT id FROM topics WHERE workflow IS NULL AND name = $1";
 const EVENT: &str = concat!(
     "SELECT ",
-    of_event!(),
+    event_columns!(),
     " FROM events e JOIN messages m ON m.event = e.key WHERE e.key = $1"
 );
-const PENDING: &str = concat!(
+const PENDING: &str = sql!(
     "SELECT ",
-    of_event!(),
-    " FROM (SELECT * FROM events WHERE topic + 0 = $1 AND state + 0 = 0
+    event_columns!(),
+    " FROM (SELECT * FROM events WHERE topic + 0 = $1 AND state + 0 = {event_pending}
             ORDER BY created_at, key + 0 LIMIT $2) e
      JOIN messages m ON m.event = e.key ORDER BY e.created_at, e.key"
 );
-const OLDEST: &str = "SELECT key, created_at FROM events WHERE topic + 0 = $1 AND state + 0 = 0
-     ORDER BY created_at, key + 0 LIMIT $2";
+const OLDEST: &str = sql!(
+    "SELECT key, created_at FROM events WHERE topic + 0 = $1 AND state + 0 = {event_pending}
+     ORDER BY created_at, key + 0 LIMIT $2"
+);
 const WAITS: &str = "SELECT run, step, item FROM waits
      WHERE topic = $1 AND item >= -2 AND (run + 0, step + 0, item + 0) > ($2, $3, $4)
      ORDER BY run + 0, step + 0, item + 0 LIMIT $5";
@@ -50,11 +49,11 @@ impl PgTransactionReader<'_> {
             // The transaction tried to lock it at its beginning, and it was not there.
             return Ok(false);
         }
-        let hearing = topic_load::hearing(self.tx, vec![id.0])?;
-        for workflow in hearing.consuming {
+        let listeners = topic_load::listeners(self.tx, vec![id.0])?;
+        for workflow in listeners.consuming {
             self.own_workflow(WorkflowId(workflow))?;
         }
-        for workflow in hearing.triggered {
+        for workflow in listeners.triggered {
             self.free_workflow(WorkflowId(workflow))?;
         }
         if topic_load::free_topic(self.tx, &mut self.loaded.topics, id)? {
@@ -101,7 +100,7 @@ impl PgTransactionReader<'_> {
         Ok(ids.first().copied().map(TopicId))
     }
 
-    pub(crate) fn fates_of(
+    pub(crate) fn event_statuses(
         &mut self,
         topic: TopicId,
         message_ids: &[String],
@@ -109,27 +108,27 @@ impl PgTransactionReader<'_> {
         if !self.take_topic(topic)? {
             return Ok(vec![None; message_ids.len()]);
         }
-        let found = match self.loaded.topics.fates.take() {
-            Some((of, fates)) if of == topic => fates,
+        let statuses = match self.loaded.topics.event_statuses.take() {
+            Some((of, statuses)) if of == topic => statuses,
             _ => {
-                let queries = topic_load::ask_fates(topic, message_ids);
-                let found = self.tx.ask(vec![queries])?.pop().unwrap_or_default();
-                topic_load::fates(&found)?
+                let query = topic_load::ask_event_statuses(topic, message_ids);
+                let answer = self.tx.ask(vec![query])?.pop().unwrap_or_default();
+                topic_load::event_statuses(&answer)?
             }
         };
-        Ok(message_ids.iter().map(|id| found.get(id).cloned()).collect())
+        Ok(message_ids.iter().map(|id| statuses.get(id).cloned()).collect())
     }
 
     pub(crate) fn reserved_events(&mut self, run: RunKey) -> Result<Vec<EventStatus>, Failure> {
         if !self.loaded.topics.reserved.contains_key(&run) {
             topic_load::reserved(self.tx, &mut self.loaded.topics, run)?;
         }
-        let found =
+        let reserved =
             |reader: &Self| reader.loaded.topics.reserved.get(&run).cloned().unwrap_or_default();
-        let mut fates = found(self);
-        let is_free = |fate: &EventStatus| !self.loaded.topics.topics.contains_key(&fate.topic);
+        let mut statuses = reserved(self);
+        let is_free = |status: &EventStatus| !self.loaded.topics.topics.contains_key(&status.topic);
         let mut unlocked: Vec<TopicId> =
-            fates.iter().filter(|fate| is_free(fate)).map(|fate| fate.topic).collect();
+            statuses.iter().filter(|status| is_free(status)).map(|status| status.topic).collect();
         unlocked.sort_unstable();
         unlocked.dedup();
         if !unlocked.is_empty() {
@@ -138,14 +137,14 @@ impl PgTransactionReader<'_> {
             }
             // Read again, now that no other transaction can change them.
             topic_load::reserved(self.tx, &mut self.loaded.topics, run)?;
-            fates = found(self);
+            statuses = reserved(self);
         }
-        Ok(fates)
+        Ok(statuses)
     }
 
     pub(crate) fn one_event(&mut self, key: EventKey) -> Result<Option<Event>, Failure> {
         let found = self.tx.one(EVENT, vec![param(key.0)])?;
-        found.first().map(topic_rows::event).transpose()
+        found.first().map(rows::event).transpose()
     }
 
     /// Locks the topic, so that a run that begins to wait for an event is seen by everyone who
@@ -158,8 +157,8 @@ impl PgTransactionReader<'_> {
         if !self.take_topic(topic)? {
             return Ok(Vec::new());
         }
-        let found = self.tx.one(PENDING, vec![param(topic.0), param(many(limit))])?;
-        found.iter().map(topic_rows::event).collect()
+        let found = self.tx.one(PENDING, vec![param(topic.0), param(row_count(limit))])?;
+        found.iter().map(rows::event).collect()
     }
 
     pub(crate) fn oldest_places(
@@ -167,11 +166,11 @@ impl PgTransactionReader<'_> {
         topic: TopicId,
         limit: usize,
     ) -> Result<Vec<(EventKey, Timestamp)>, Failure> {
-        let found = self.tx.one(OLDEST, vec![param(topic.0), param(many(limit))])?;
-        found.iter().map(|row| Ok((EventKey(get(row, 0)?), decode::instant(row, 1)?))).collect()
+        let found = self.tx.one(OLDEST, vec![param(topic.0), param(row_count(limit))])?;
+        found.iter().map(|row| row.tuple()).collect()
     }
 
-    pub(crate) fn hearers(&mut self, topic: TopicId) -> Result<Vec<Subscriber>, Failure> {
+    pub(crate) fn listeners_of(&mut self, topic: TopicId) -> Result<Vec<Subscriber>, Failure> {
         self.take_topic(topic)?;
         Ok(self.loaded.topics.subscribers.get(&topic).cloned().unwrap_or_default())
     }
@@ -214,11 +213,9 @@ impl PgTransactionReader<'_> {
             Some((run, part)) => (run.0, part.step.cast_signed(), part.item.number()),
             None => (i64::MIN, i32::MIN, i32::MIN),
         };
-        let params = vec![param(topic.0), param(run), param(step), param(item), param(many(limit))];
-        let part = |row: &Row| {
-            Ok((RunKey(get(row, 0)?), Part { step: small(row, 1)?, item: small(row, 2)? }))
-        };
-        self.tx.one(WAITS, params)?.iter().map(part).collect()
+        let params =
+            vec![param(topic.0), param(run), param(step), param(item), param(row_count(limit))];
+        self.tx.one(WAITS, params)?.iter().map(rows::run_part).collect()
     }
 
     pub(crate) fn locked_handler(&mut self, id: HandlerId) -> Result<Option<Handler>, Failure> {

@@ -2,5 +2,6 @@
 
 pub(crate) mod checkpoint;
 pub(crate) mod file;
+pub(crate) mod query;
 pub(crate) mod readers;
 pub(crate) mod writer;

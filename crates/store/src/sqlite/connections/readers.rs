@@ -31,13 +31,13 @@ impl Readers {
         let mut threads = Vec::new();
         for mut connection in connections {
             let waiting = waiting.clone();
-            let told = Arc::new(AtomicU32::new(0));
-            let so_far = told.clone();
-            let is_too_long = move || so_far.fetch_add(1, Ordering::Relaxed) >= MOST;
+            let callbacks = Arc::new(AtomicU32::new(0));
+            let counted = callbacks.clone();
+            let is_too_long = move || counted.fetch_add(1, Ordering::Relaxed) >= MOST;
             connection.progress_handler(STEPS, Some(is_too_long))?;
             let thread = thread::Builder::new()
                 .name("store-reader".to_owned())
-                .spawn(move || serve(&mut connection, &waiting, &told))
+                .spawn(move || serve(&mut connection, &waiting, &callbacks))
                 .map_err(|error| Failure::Unavailable(error.to_string()))?;
             threads.push(thread);
         }
@@ -74,7 +74,7 @@ impl Drop for Readers {
     }
 }
 
-fn serve(connection: &mut Connection, waiting: &Mutex<Receiver<Question>>, told: &AtomicU32) {
+fn serve(connection: &mut Connection, waiting: &Mutex<Receiver<Question>>, callbacks: &AtomicU32) {
     loop {
         let question = match waiting.lock() {
             Ok(waiting) => waiting.recv(),
@@ -82,7 +82,7 @@ fn serve(connection: &mut Connection, waiting: &Mutex<Receiver<Question>>, told:
         };
         match question {
             Ok(question) => {
-                told.store(0, Ordering::Relaxed);
+                callbacks.store(0, Ordering::Relaxed);
                 question(connection);
             }
             Err(_) => return,

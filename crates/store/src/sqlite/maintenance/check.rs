@@ -1,45 +1,49 @@
 //! Checks the invariants of the stored rows.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
-use engine::RunId;
+use engine::{RunId, WorkflowId};
 use jiff::Timestamp;
+use language::Rules;
 use rusqlite::Connection;
 
 use crate::failure::Failure;
 use crate::invariants;
 use crate::invariants::{
-    BreachingRow, Checks, Database, Fragments, Listed, RowKind, RunBreach, ScheduleBreach,
-    Statements, Step,
+    Checks, Database, Fragments, Listed, RowKind, RunBreach, ScheduleBreach, Statements, Step,
 };
+use crate::rows::{Positional, Row as _};
 use crate::sqlite::maintenance::check_file::{integrity, schema};
-use crate::sqlite::maintenance::{check_rows, check_runs, check_schedules};
+use crate::sqlite::maintenance::{check_runs, check_schedules};
 use crate::sqlite::transaction::core::Core;
 use crate::view::Finding;
 
 const FRAGMENTS: Fragments = Fragments {
-    open_runs: "(SELECT * FROM runs WHERE status < 4)",
-    open_runs_by_status: "(SELECT * FROM runs INDEXED BY runs_open WHERE status < 4)",
+    open_runs: "(SELECT * FROM runs WHERE status {open})",
+    open_runs_by_status: "(SELECT * FROM runs INDEXED BY runs_open WHERE status {open})",
     ended_runs: "runs",
     performed: "(SELECT r.key AS run, a.value ->> '$.d.p.o' AS node
-                 FROM runs AS r INDEXED BY runs_open, json_each(r.state, '$.a') AS a
-                 WHERE r.status < 4 AND r.status = 1 AND a.value ->> '$.d.p.o' IS NOT NULL)",
+         FROM runs AS r INDEXED BY runs_open, json_each(r.state, '$.a') AS a
+         WHERE r.status {open} AND r.status = {running}
+           AND a.value ->> '$.d.p.o' IS NOT NULL)",
     insert_lost_nodes: "INSERT OR IGNORE INTO nodes (id, name, started_at)
                           SELECT id, 'lost', 0 FROM {lost_nodes};
                         INSERT OR IGNORE INTO wakeups (due, kind, id)
-                          SELECT 0, 2, id FROM nodes WHERE name = 'lost'",
-    reserved_events: "(SELECT * FROM events INDEXED BY events_reserved WHERE state = 1)",
+                          SELECT 0, {node_wakeup}, id FROM nodes WHERE name = 'lost'",
+    reserved_events: "(SELECT * FROM events INDEXED BY events_reserved
+         WHERE state = {event_reserved})",
     event_topic: "e.topic",
     event_state: "e.state",
     // An early wakeup does no harm.
     sleeping_handlers: "(SELECT h.id, h.name, coalesce(h.retry_at, h.wake_at) AS due
-                         FROM handlers AS h
-                         LEFT JOIN (SELECT id, min(due) AS due FROM wakeups WHERE kind = 3
-                                    GROUP BY id) AS w ON w.id = h.id
-                         WHERE coalesce(h.retry_at, h.wake_at) IS NOT NULL
-                           AND (w.due IS NULL OR w.due > coalesce(h.retry_at, h.wake_at)))",
+         FROM handlers AS h
+         LEFT JOIN (SELECT id, min(due) AS due FROM wakeups
+                    WHERE kind = {handler_wakeup}
+                    GROUP BY id) AS w ON w.id = h.id
+         WHERE coalesce(h.retry_at, h.wake_at) IS NOT NULL
+           AND (w.due IS NULL OR w.due > coalesce(h.retry_at, h.wake_at)))",
     wake_handlers: "INSERT OR IGNORE INTO wakeups (due, kind, id)
-                      SELECT due, 3, id FROM {sleeping_handlers}",
+                      SELECT due, {handler_wakeup}, id FROM {sleeping_handlers}",
     slot_column: "",
     slot: "",
 };
@@ -65,15 +69,14 @@ impl Checks for Core {
         &INVARIANTS
     }
 
-    fn breaches(
+    fn select<T: Positional>(
         &mut self,
         sql: &'static str,
-        now: Option<i64>,
-    ) -> Result<Vec<BreachingRow>, Failure> {
+        params: &[i64],
+    ) -> Result<Vec<T>, Failure> {
         let mut statement = self.connection.prepare(sql)?;
-        let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-        let found = statement.query_map(rusqlite::params_from_iter(now), read)?;
-        Ok(found.collect::<Result<_, _>>()?)
+        let params = rusqlite::params_from_iter(params);
+        statement.query_and_then(params, |row| row.tuple())?.collect()
     }
 
     fn mend(&mut self, steps: &'static [Step]) -> Result<(), Failure> {
@@ -85,7 +88,13 @@ impl Checks for Core {
     }
 
     fn read_all(&mut self, kind: RowKind, found: &mut Listed) -> Result<(), Failure> {
-        check_rows::read_all(&self.connection, kind, found)
+        let mut statement = self.connection.prepare(kind.source().all)?;
+        let width = statement.column_count();
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            kind.check(row, width, found);
+        }
+        Ok(())
     }
 
     fn check_set_aside(&mut self, repair: bool) -> Result<Vec<Finding>, Failure> {
@@ -106,6 +115,21 @@ impl Checks for Core {
         repair: bool,
     ) -> Result<Vec<(i64, ScheduleBreach)>, Failure> {
         check_schedules::check(&self.connection, &self.rules(), now, repair)
+    }
+
+    fn rules(&self) -> Arc<Rules> {
+        Core::rules(self)
+    }
+
+    fn publish_again(&mut self, workflow: WorkflowId, now: Timestamp) -> Result<(), Failure> {
+        self.connection.execute_batch("SAVEPOINT publish")?;
+        let done = self.command(invariants::publish_again(workflow, now));
+        if done.is_err() {
+            self.memory.forget();
+            self.connection.execute_batch("ROLLBACK TO publish")?;
+        }
+        self.connection.execute_batch("RELEASE publish")?;
+        done.map(drop)
     }
 }
 

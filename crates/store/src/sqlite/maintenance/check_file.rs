@@ -7,6 +7,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::failure::Failure;
 use crate::invariants::unchecked;
+use crate::rows::Row as _;
 use crate::sqlite::maintenance::check::mend;
 use crate::view::Finding;
 
@@ -29,14 +30,17 @@ pub(crate) fn integrity(connection: &Connection, repair: bool) -> Vec<Finding> {
             Err(failure) => also = Some(format!("indexes cannot be made anew: {failure}")),
         }
     }
+    let damaged = lines.iter().any(|line| !of_indexes(line)).then(|| {
+        "the file is damaged: restore the latest copy that `punctual backup` made".to_owned()
+    });
     let finding = |message| Finding { code: "file", message, repaired };
-    lines.into_iter().chain(also).map(finding).collect()
+    damaged.into_iter().chain(lines).chain(also).map(finding).collect()
 }
 
 fn integrity_lines(connection: &Connection) -> Result<Vec<String>, Failure> {
     let mut statement = connection.prepare("PRAGMA integrity_check(20)")?;
-    let lines = statement.query_map([], |row| row.get::<_, String>(0))?;
-    let lines = lines.collect::<Result<Vec<_>, _>>()?;
+    let lines = statement.query_and_then([], |row| row.single::<String>())?;
+    let lines = lines.collect::<Result<Vec<_>, Failure>>()?;
     Ok(lines.into_iter().filter(|line| line != "ok").collect())
 }
 
@@ -50,14 +54,15 @@ pub fn check_damaged_file(path: &Path) -> Vec<Finding> {
 }
 
 /// Tables, indexes and triggers by name: the type of each, and the statement that creates it.
-type Made = BTreeMap<String, (String, String)>;
+type SchemaObjects = BTreeMap<String, (String, String)>;
 
 /// Compares the schema with that of a new store. Repairing creates missing indexes.
 pub(crate) fn schema(connection: &Connection, repair: bool) -> Vec<Finding> {
-    let (expected, found) = match expected().and_then(|made| Ok((made, self::made(connection)?))) {
-        Ok(both) => both,
-        Err(failure) => return vec![unchecked("the schema", &failure)],
-    };
+    let (expected, found) =
+        match expected().and_then(|made| Ok((made, self::schema_objects(connection)?))) {
+            Ok(both) => both,
+            Err(failure) => return vec![unchecked("the schema", &failure)],
+        };
     let mut findings = Vec::new();
     for (name, (kind, sql)) in &expected {
         let (message, repaired) = match found.get(name) {
@@ -101,18 +106,21 @@ fn other_index(connection: &Connection, name: &str, sql: &str, repair: bool) -> 
     }
 }
 
-fn expected() -> Result<Made, Failure> {
+fn expected() -> Result<SchemaObjects, Failure> {
     let mut new = Connection::open_in_memory()?;
     crate::migrations::migrate(&mut new)?;
-    made(&new)
+    schema_objects(&new)
 }
 
-fn made(connection: &Connection) -> Result<Made, Failure> {
+fn schema_objects(connection: &Connection) -> Result<SchemaObjects, Failure> {
     let sql = "SELECT name, type, sql FROM sqlite_schema
                WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
     let mut statement = connection.prepare(sql)?;
-    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, (row.get(1)?, row.get(2)?)));
-    Ok(statement.query_map([], read)?.collect::<Result<_, _>>()?)
+    let read = |row: &rusqlite::Row<'_>| {
+        let (name, kind, sql) = row.tuple()?;
+        Ok((name, (kind, sql)))
+    };
+    statement.query_and_then([], read)?.collect()
 }
 
 /// Whether two statements are the same apart from whitespace.

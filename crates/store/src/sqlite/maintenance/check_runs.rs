@@ -4,14 +4,20 @@ use std::collections::HashMap;
 
 use engine::run::Part;
 use engine::{RunId, RunKey};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, params};
 
+use crate::codes::{WAKE_RUN, sql};
 use crate::failure::Failure;
 use crate::invariants::{BesideRun, RunBreach, lost_steps};
-use crate::sqlite::rows::decode;
-use crate::sqlite::rows::decode::ms;
-use crate::sqlite::transaction::apply::WAKE_RUN;
+use crate::rows::{self, Row as _, columns, run_columns};
+use crate::sqlite::connections::query;
 use crate::sqlite::transaction::apply_runs::owners;
+use crate::stored::ms;
+
+columns! {
+    /// A run, and the nodes that perform some of it.
+    owned_run_columns = run_columns, owners: "r.owners"
+}
 
 /// A breach of a run, with the wakeup and owners that it should have.
 struct Broken {
@@ -34,16 +40,16 @@ pub(crate) fn check(
 
 /// The runs with steps that have ended by the run's position but have no record.
 pub(crate) fn without_steps(connection: &Connection) -> Result<Vec<(RunId, Vec<u32>)>, Failure> {
-    let sql = format!("SELECT {} FROM runs r", decode::RUN);
-    let mut statement = connection.prepare(&sql)?;
-    let mut rows = statement.query([])?;
+    let sql = concat!("SELECT ", run_columns!(), " FROM runs r");
+    let mut statement = connection.prepare(sql)?;
+    let mut runs = statement.query([])?;
     let mut recorded = connection.prepare("SELECT step FROM steps WHERE run = ?1 AND item = 0")?;
     let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        // A run that cannot be read is reported by `check_rows`.
-        let Ok(run) = decode::run(row) else { continue };
-        let steps = recorded.query_map([run.key.0], |row| row.get(0))?;
-        let lost = lost_steps(&run, &steps.collect::<Result<Vec<u32>, _>>()?);
+    while let Some(row) = runs.next()? {
+        // A run that cannot be read is reported by `RowKind::check`.
+        let Ok(run) = rows::run(row) else { continue };
+        let steps = recorded.query_and_then([run.key.0], |row| row.single())?;
+        let lost = lost_steps(&run, &steps.collect::<Result<Vec<u32>, Failure>>()?);
         if !lost.is_empty() {
             found.push((run.id, lost));
         }
@@ -53,18 +59,19 @@ pub(crate) fn without_steps(connection: &Connection) -> Result<Vec<(RunId, Vec<u
 
 fn all(connection: &Connection) -> Result<Vec<Broken>, Failure> {
     let wakeups = wakeups(connection)?;
-    let sql = format!(
-        "SELECT {}, r.owners FROM runs r INDEXED BY runs_open WHERE r.status < 4",
-        decode::RUN
+    let sql = sql!(
+        "SELECT ",
+        owned_run_columns!(),
+        " FROM runs r INDEXED BY runs_open WHERE r.status {open}"
     );
-    let mut statement = connection.prepare(&sql)?;
-    let mut rows = statement.query([])?;
+    let mut statement = connection.prepare(sql)?;
+    let mut runs = statement.query([])?;
     let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        // A run that cannot be read is reported by `check_rows`.
-        let Ok(run) = decode::run(row) else { continue };
-        let owned_by: Option<String> = row.get(decode::RUN_COLUMNS)?;
-        let (key, wake_at, owners) = (run.key.0, run.wake_at().map(ms), owners(&run.position));
+    while let Some(row) = runs.next()? {
+        // A run that cannot be read is reported by `RowKind::check`.
+        let Ok(run) = rows::run(row) else { continue };
+        let owned_by: Option<String> = row.read(owned_run_columns::owners)?;
+        let (key, wake_at, owners) = (run.key.0, run.wake_at().map(ms), owners(&run.state));
         // An early wakeup does no harm.
         let wakes = |at| wakeups.get(&key).is_some_and(|due| *due <= at);
         let beside = BesideRun {
@@ -85,37 +92,35 @@ fn all(connection: &Connection) -> Result<Vec<Broken>, Failure> {
 fn wakeups(connection: &Connection) -> Result<HashMap<i64, i64>, Failure> {
     let sql = "SELECT id, min(due) FROM wakeups WHERE kind = ?1 GROUP BY id";
     let mut statement = connection.prepare(sql)?;
-    let rows = statement.query_map([WAKE_RUN], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    statement.query_and_then([WAKE_RUN], |row| row.tuple())?.collect()
 }
 
 fn queued(connection: &Connection, run: RunKey) -> Result<Vec<(Part, String)>, Failure> {
     let sql = "SELECT step, item, queue FROM queue WHERE run = ?1 AND item >= -2";
-    let read = |row: &Row<'_>| {
-        Ok((Part { step: row.get(0)?, item: decode::item(row, 1)? }, row.get::<_, String>(2)?))
-    };
-    let mut statement = connection.prepare_cached(sql)?;
-    Ok(statement.query_map([run.0], read)?.collect::<Result<_, _>>()?)
+    query::all(connection, sql, [run.0], |row| {
+        let (step, item, queue) = row.tuple()?;
+        Ok((Part { step, item }, queue))
+    })
 }
 
 fn asked(connection: &Connection, run: RunKey) -> Result<Vec<u32>, Failure> {
-    let mut statement = connection.prepare_cached("SELECT step FROM approvals WHERE run = ?1")?;
-    Ok(statement.query_map([run.0], |row| row.get(0))?.collect::<Result<_, _>>()?)
+    query::all(connection, "SELECT step FROM approvals WHERE run = ?1", [run.0], |row| row.single())
 }
 
 fn waits(connection: &Connection, run: RunKey) -> Result<Vec<Part>, Failure> {
     let sql = "SELECT step, item FROM waits WHERE run = ?1 AND item >= -2";
-    let read = |row: &Row<'_>| Ok(Part { step: row.get(0)?, item: decode::item(row, 1)? });
-    let mut statement = connection.prepare_cached(sql)?;
-    Ok(statement.query_map([run.0], read)?.collect::<Result<_, _>>()?)
+    query::all(connection, sql, [run.0], |row| {
+        let (step, item) = row.tuple()?;
+        Ok(Part { step, item })
+    })
 }
 
 fn children(connection: &Connection, run: RunKey) -> Result<Vec<(RunKey, Option<u32>)>, Failure> {
-    let sql = "SELECT key, parent_token FROM runs INDEXED BY runs_by_parent
-               WHERE parent IS NOT NULL AND parent = ?1 AND status < 4";
-    let mut statement = connection.prepare_cached(sql)?;
-    let found = statement.query_map([run.0], |row| Ok((RunKey(row.get(0)?), row.get(1)?)))?;
-    Ok(found.collect::<Result<_, _>>()?)
+    let sql = sql!(
+        "SELECT key, parent_token FROM runs INDEXED BY runs_by_parent
+         WHERE parent IS NOT NULL AND parent = ?1 AND status {open}"
+    );
+    query::all(connection, sql, [run.0], |row| row.tuple())
 }
 
 fn mend(connection: &Connection, broken: &Broken) -> Result<(), Failure> {
@@ -130,7 +135,7 @@ fn mend(connection: &Connection, broken: &Broken) -> Result<(), Failure> {
             connection.prepare_cached(sql)?.execute(params![key, owners])?;
         }
         RunBreach::WithoutPlace => {
-            let sql = "UPDATE runs SET lacks_place = 1 WHERE key = ?1";
+            let sql = "UPDATE runs SET waits_for_slot = 1 WHERE key = ?1";
             connection.prepare_cached(sql)?.execute([key])?;
         }
         RunBreach::QueueOfNothing(part) => {

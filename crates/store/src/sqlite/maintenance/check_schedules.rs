@@ -6,17 +6,19 @@ use engine::RunKey;
 use engine::schedule::{Active, Schedule};
 use jiff::Timestamp;
 use language::Rules;
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, params};
 
+use crate::codes::{WAKE_SCHEDULE, sql};
 use crate::failure::Failure;
 use crate::invariants::{BesideSchedule, Breach as _, ScheduleBreach};
-use crate::sqlite::rows::decode;
-use crate::sqlite::rows::decode::ms;
-use crate::sqlite::transaction::apply::{WAKE_SCHEDULE, put_words, rewrite_schedule};
+use crate::rows::{self, Row as _, schedule_columns};
+use crate::sqlite::connections::query;
+use crate::sqlite::transaction::apply::{put_words, rewrite_schedule};
 use crate::sqlite::transaction::reader::overrides;
+use crate::stored::ms;
 
 /// All rows stored beside schedules, read at once.
-struct Around {
+struct RelatedRows {
     /// Next times were computed with another zone database, so they cannot be compared.
     other_zones: bool,
     outdated: HashSet<i64>,
@@ -34,44 +36,44 @@ pub(crate) fn check(
     now: Timestamp,
     repair: bool,
 ) -> Result<Vec<(i64, ScheduleBreach)>, Failure> {
-    let around = Around::read(connection, rules)?;
-    let sql = format!(
-        "SELECT {} FROM schedules s JOIN progress p ON p.id = s.id ORDER BY s.id",
-        decode::SCHEDULE
+    let related = RelatedRows::read(connection, rules)?;
+    let sql = concat!(
+        "SELECT ",
+        schedule_columns!(),
+        " FROM schedules s JOIN progress p ON p.id = s.id ORDER BY s.id"
     );
-    let mut statement = connection.prepare(&sql)?;
-    let mut rows = statement.query([])?;
+    let mut statement = connection.prepare(sql)?;
+    let mut schedules = statement.query([])?;
     let (mut found, mut wrong) = (Vec::new(), Vec::new());
-    while let Some(row) = rows.next()? {
-        // A schedule that cannot be read is reported by `check_rows`.
-        let Ok(mut schedule) = decode::schedule(row) else { continue };
+    while let Some(row) = schedules.next()? {
+        // A schedule that cannot be read is reported by `RowKind::check`.
+        let Ok(mut schedule) = rows::schedule(row) else { continue };
         let id = schedule.id.0;
-        let Ok(beside) = around.of(connection, &schedule) else { continue };
+        let Ok(beside) = related.of(connection, &schedule) else { continue };
         let broken = ScheduleBreach::all(&mut schedule, &beside, rules, now);
         if broken.iter().any(ScheduleBreach::can_be_mended) {
             wrong.push(schedule);
         }
         found.extend(broken.into_iter().map(|breach| (id, breach)));
     }
-    drop(rows);
+    drop(schedules);
     for schedule in wrong.iter().filter(|_| repair) {
         mend(connection, schedule)?;
     }
     Ok(found)
 }
 
-impl Around {
-    fn read(connection: &Connection, rules: &Rules) -> Result<Around, Failure> {
+impl RelatedRows {
+    fn read(connection: &Connection, rules: &Rules) -> Result<RelatedRows, Failure> {
         let zones = "SELECT value FROM meta WHERE key = 'zones'";
-        let known: Option<String> = connection.query_row(zones, [], |row| row.get(0)).optional()?;
+        let known: Option<String> = query::one(connection, zones, [], |row| row.single())?;
         let pairs = |sql: &str| -> Result<HashMap<i64, i64>, Failure> {
             let mut statement = connection.prepare(sql)?;
-            let found = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            Ok(found.collect::<Result<_, _>>()?)
+            statement.query_and_then([], |row| row.tuple())?.collect()
         };
         let ids = |sql: &str| -> Result<HashSet<i64>, Failure> {
             let mut statement = connection.prepare(sql)?;
-            Ok(statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
+            statement.query_and_then([], |row| row.single())?.collect()
         };
         let mut numbers: HashMap<i64, u64> = HashMap::new();
         for sql in [
@@ -85,12 +87,12 @@ impl Around {
         }
         let wakeups =
             format!("SELECT id, min(due) FROM wakeups WHERE kind = {WAKE_SCHEDULE} GROUP BY id");
-        Ok(Around {
+        Ok(RelatedRows {
             other_zones: known.is_some_and(|known| known != rules.zones().version()),
             outdated: ids("SELECT schedule FROM outdated")?,
             numbers,
             decided: pairs("SELECT schedule, max(effective) FROM ledger GROUP BY schedule")?,
-            open: ids("SELECT key FROM runs WHERE status < 4")?,
+            open: ids(sql!("SELECT key FROM runs WHERE status {open}"))?,
             words: words(connection)?,
             overridden: ids("SELECT DISTINCT schedule FROM overrides")?,
             wakeups: pairs(&wakeups)?,
@@ -107,9 +109,10 @@ impl Around {
             next_number: self.numbers.get(&id).copied().unwrap_or(0),
             decided_to: self.decided.get(&id).copied(),
             open,
-            overrides: match self.overridden.contains(&id) {
-                true => overrides(connection, schedule.id)?,
-                false => Vec::new(),
+            overrides: if self.overridden.contains(&id) {
+                overrides(connection, schedule.id)?
+            } else {
+                Vec::new()
             },
             words: self.words.get(&id).cloned().unwrap_or_default(),
         })
@@ -127,7 +130,8 @@ fn words(connection: &Connection) -> Result<HashMap<i64, BTreeSet<String>>, Fail
     let mut rows = statement.query([])?;
     let mut found: HashMap<i64, BTreeSet<String>> = HashMap::new();
     while let Some(row) = rows.next()? {
-        found.entry(row.get(0)?).or_default().insert(row.get(1)?);
+        let (schedule, word) = row.tuple()?;
+        found.entry(schedule).or_default().insert(word);
     }
     Ok(found)
 }

@@ -1,17 +1,18 @@
 //! Removes history that was kept long enough, a little at a time.
 
 use jiff::{SignedDuration, Timestamp};
-use rusqlite::{OptionalExtension as _, Params, params};
+use rusqlite::{Params, params};
 
 use crate::access::AUDIT_KEPT;
 use crate::failure::Failure;
 use crate::invariants::{EXPIRED_AT, KEPT_FOR};
 use crate::request::Expired;
-use crate::sqlite::rows::decode::ms;
+use crate::rows::Row as _;
+use crate::sqlite::connections::query;
 use crate::sqlite::transaction::apply::remember_greatest;
 use crate::sqlite::transaction::core::Core;
 use crate::sqlite::transaction::minute_counts;
-use crate::stored::milliseconds;
+use crate::stored::{milliseconds, ms};
 use crate::tally::KEPT_MINUTES;
 
 /// How long answers to idempotency keys are remembered.
@@ -25,7 +26,9 @@ const SHORTEST: &str = "SELECT min(retention) FROM (
 /// Schedules with a retention of their own, one after the other.
 const NEXT_SCHEDULE: &str = "SELECT id, retention FROM schedules INDEXED BY schedules_by_retention
     WHERE retention IS NOT NULL AND id > ?1 ORDER BY id LIMIT 1";
-/// Runs of a schedule's occurrences. They are in the order of their numbers, except for retries.
+/// Runs of a schedule's occurrences: when each was created and ended, whether later rows are
+/// younger, and whether the retention that is asked about is the run's. They are in the order of
+/// their numbers, except for retries.
 const OF_SCHEDULE: &str = "SELECT key, created_at, ended_at, retry = 0, 1
     FROM runs INDEXED BY runs_by_occurrence
     WHERE schedule = ?1 AND n IS NOT NULL ORDER BY n, retry";
@@ -110,7 +113,8 @@ impl Core {
         let (events, more_events) = self.expire_events(ms(now), keep, limit, &mut next)?;
         let (access, more_access) = self.expire_access(ms(now), limit)?;
         let old = ms(now).saturating_sub(keep);
-        let incidents = crate::sqlite::views::incidents::expire(&self.connection, old, limit)?;
+        let incidents =
+            crate::sqlite::transaction::incidents::expire(&self.connection, old, limit)?;
         let tallies = minute_counts::expire(&self.connection, now, limit)?;
         let more = more_runs || more_rows || more_events || more_access;
         let more = more
@@ -132,7 +136,7 @@ impl Core {
             return Ok(Expired { removed, more, next: instant(next), shortest: None });
         }
         let first = |sql: &str| -> Result<Option<i64>, Failure> {
-            Ok(self.connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+            query::only(&self.connection, sql, [], |row| row.single())
         };
         next.note(first("SELECT min(created_at) FROM idempotency")?, KEYS_KEPT_MS);
         next.note(first("SELECT min(ended_at) FROM incidents WHERE ended_at IS NOT NULL")?, keep);
@@ -148,7 +152,7 @@ impl Core {
     /// pages could be given back keeps them.
     fn give_back_space(&self) -> Result<bool, Failure> {
         let ask = |sql: &str| -> Result<i64, Failure> {
-            Ok(self.connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+            query::only(&self.connection, sql, [], |row| row.single())
         };
         let is_much = || -> Result<bool, Failure> {
             let free = ask("PRAGMA freelist_count")?;
@@ -318,21 +322,22 @@ impl Core {
                 return Ok(walked);
             }
             let Some(row) = rows.next()? else { break };
-            let created: i64 = row.get(1)?;
-            if created >= before && row.get(3)? {
+            let (key, created, ended, is_in_order, has_this_retention) =
+                row.tuple::<(i64, i64, Option<i64>, bool, bool)>()?;
+            if created >= before && is_in_order {
                 walked.is_done = true;
                 walked.note(Some(created));
                 return Ok(walked);
             }
-            walked.place = row.get(0)?;
+            walked.place = key;
             // An open run is looked at again after it has ended.
-            let ended: Option<i64> = row.get(2)?;
-            if !row.get(4)? {
+            if !has_this_retention {
                 continue;
             }
-            match ended.is_some_and(|ended| ended < before) {
-                true => walked.expired.push(walked.place),
-                false => walked.note(ended),
+            if ended.is_some_and(|ended| ended < before) {
+                walked.expired.push(walked.place);
+            } else {
+                walked.note(ended);
             }
         }
         walked.is_done = rows.next()?.is_none();
@@ -343,18 +348,16 @@ impl Core {
 
     /// The next schedule or workflow, with its retention.
     fn next(&self, sql: &str, from: i64) -> Result<Option<(i64, i64)>, Failure> {
-        let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
-        Ok(self.connection.prepare_cached(sql)?.query_row([from], read).optional()?)
+        query::one(&self.connection, sql, [from], |row| row.tuple())
     }
 
     /// Where a walk stopped.
-    fn place(&self, walk: &str) -> Result<i64, Failure> {
+    pub(crate) fn place(&self, walk: &str) -> Result<i64, Failure> {
         let sql = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = ?1";
-        let place = self.connection.prepare_cached(sql)?.query_row([walk], |row| row.get(0));
-        Ok(place.optional()?.unwrap_or(0))
+        Ok(query::one(&self.connection, sql, [walk], |row| row.single())?.unwrap_or(0))
     }
 
-    fn keep_place(&self, walk: &str, place: i64) -> Result<(), Failure> {
+    pub(crate) fn keep_place(&self, walk: &str, place: i64) -> Result<(), Failure> {
         let sql = "INSERT INTO meta (key, value) VALUES (?1, ?2)
                    ON CONFLICT DO UPDATE SET value = excluded.value WHERE value <> excluded.value";
         self.connection.prepare_cached(sql)?.execute(params![walk, place.to_string()])?;
@@ -376,22 +379,25 @@ impl Core {
                     LEFT JOIN schedules s ON s.id = l.schedule
                     LEFT JOIN workflows w ON w.id = s.workflow
                     WHERE l.schedule > ?1 ORDER BY l.schedule LIMIT 1";
-        // Rows of active and queued occurrences stay: they will be written again.
+        // Rows of active and queued occurrences stay: they will be written again. A schedule whose
+        // progress cannot be read must not stop the expiry of the others.
         let delete = "DELETE FROM ledger WHERE schedule = ?1 AND n IN
                       (SELECT n FROM ledger WHERE schedule = ?1 AND decided_at < ?2
-                       AND n NOT IN (SELECT live.atom FROM progress p, json_tree(p.live) live
-                                     WHERE p.id = ?1 AND live.key = 'n')
+                       AND n NOT IN (SELECT live.atom FROM progress p,
+                         json_tree(iif(json_valid(p.live), p.live, '[]')) live
+                         WHERE p.id = ?1 AND live.key = 'n')
                        ORDER BY n LIMIT ?3)";
         let first = "SELECT decided_at FROM ledger WHERE schedule = ?1
-                     AND n NOT IN (SELECT live.atom FROM progress p, json_tree(p.live) live
-                                   WHERE p.id = ?1 AND live.key = 'n')
+                     AND n NOT IN (SELECT live.atom FROM progress p,
+                       json_tree(iif(json_valid(p.live), p.live, '[]')) live
+                       WHERE p.id = ?1 AND live.key = 'n')
                      ORDER BY n LIMIT 1";
         let mut removed = 0;
         let mut more = true;
         for _ in 0..limit {
-            let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, Option<i64>>(1)?));
-            let found = connection.prepare_cached(next)?.query_row([done], read);
-            let Some((schedule, own)) = found.optional()? else {
+            let found: Option<(i64, Option<i64>)> =
+                query::one(connection, next, [done], |row| row.tuple())?;
+            let Some((schedule, own)) = found else {
                 (done, more) = (0, false);
                 break;
             };
@@ -401,8 +407,7 @@ impl Core {
             if removed == limit {
                 break;
             }
-            let mut statement = connection.prepare_cached(first)?;
-            expiry.note(statement.query_row([schedule], |row| row.get(0)).optional()?, keep);
+            expiry.note(query::one(connection, first, [schedule], |row| row.single())?, keep);
             done = schedule;
         }
         self.keep_place("expired_schedule", done)?;
@@ -429,7 +434,7 @@ mod tests {
         INSERT INTO schedules VALUES (7, 1, NULL, 0, NULL, 5000, '', 0, 0);
         WITH RECURSIVE k (key) AS (SELECT 1 UNION ALL SELECT key + 1 FROM k WHERE key < 60000)
         INSERT INTO runs (key, workflow, version, schedule, n, retry, triggered_by, status, created_at,
-                          ended_at, state, lacks_place, overdue, input)
+                          ended_at, state, waits_for_slot, overdue, input)
         SELECT key, iif(key % 3 = 1, 2, 1), 1, iif(key % 3 = 2, 7, NULL), iif(key % 3 = 2, key, NULL),
                0, 0, 4, 10000, 10000, '', 0, 0, '' FROM k;";
 

@@ -1,8 +1,11 @@
 //! Removes finished events after a while, and finds the runs that something still refers to.
 
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, params};
 
+use crate::codes::sql;
 use crate::failure::Failure;
+use crate::rows::Row as _;
+use crate::sqlite::connections::query;
 use crate::sqlite::maintenance::expiry::NextExpiry;
 use crate::sqlite::transaction::apply::remember_greatest;
 use crate::sqlite::transaction::core::Core;
@@ -30,10 +33,7 @@ impl Core {
         next: &mut NextExpiry,
     ) -> Result<(usize, bool), Failure> {
         let connection = &self.connection;
-        let sql = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'expired_topic'";
-        let known = connection.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
-        let mut done: i64 = known.unwrap_or(0);
-        let began_at = done;
+        let mut done = self.place("expired_topic")?;
         let mut removed = 0;
         let mut more = true;
         for _ in 0..limit {
@@ -47,15 +47,14 @@ impl Core {
             if removed == limit {
                 break;
             }
-            let sql = "SELECT min(updated_at) FROM events INDEXED BY events_by_end
-                       WHERE state > 1 AND topic = ?1";
-            next.note(connection.prepare_cached(sql)?.query_row([topic], |row| row.get(0))?, keep);
+            let sql = sql!(
+                "SELECT min(updated_at) FROM events INDEXED BY events_by_end
+                 WHERE state {event_finished} AND topic = ?1"
+            );
+            next.note(query::only(connection, sql, [topic], |row| row.single())?, keep);
             done = topic;
         }
-        if done != began_at {
-            let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES ('expired_topic', ?1)";
-            connection.prepare_cached(sql)?.execute([done.to_string()])?;
-        }
+        self.keep_place("expired_topic", done)?;
         Ok((removed, more))
     }
 }
@@ -63,21 +62,22 @@ impl Core {
 /// Whether something open refers to the run: a reserved event, a handler that runs or will resume
 /// it, a workflow that waits for it.
 pub(crate) fn is_needed(connection: &Connection, run: i64) -> Result<bool, Failure> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM events INDEXED BY events_reserved
-                              WHERE state = 1 AND run = ?1)
-                 OR EXISTS (SELECT 1 FROM handlers WHERE resumes = ?1)
-                 OR EXISTS (SELECT 1 FROM handlers WHERE run = ?1)
-                 OR EXISTS (SELECT 1 FROM workflows WHERE paused_by = ?1)
-                 OR EXISTS (SELECT 1 FROM workflows WHERE handling = ?1)";
-    Ok(connection.prepare_cached(sql)?.query_row([run], |row| row.get(0))?)
+    let sql = sql!(
+        "SELECT EXISTS (SELECT 1 FROM events INDEXED BY events_reserved
+                      WHERE state = {event_reserved} AND run = ?1)
+         OR EXISTS (SELECT 1 FROM handlers WHERE resumes = ?1)
+         OR EXISTS (SELECT 1 FROM handlers WHERE run = ?1)
+         OR EXISTS (SELECT 1 FROM workflows WHERE paused_by = ?1)
+         OR EXISTS (SELECT 1 FROM workflows WHERE handling = ?1)"
+    );
+    query::only(connection, sql, [run], |row| row.single())
 }
 
 /// The topic after this one, with its workflow's retention if it has one.
 fn next_topic(connection: &Connection, after: i64) -> Result<Option<(i64, Option<i64>)>, Failure> {
     let sql = "SELECT t.id, w.retention FROM topics t LEFT JOIN workflows w ON w.id = t.workflow
                WHERE t.id > ?1 ORDER BY t.id LIMIT 1";
-    let mut statement = connection.prepare_cached(sql)?;
-    Ok(statement.query_row([after], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
+    query::one(connection, sql, [after], |row| row.tuple())
 }
 
 /// Removes up to `limit` events of a topic that finished before this instant. Returns how many.
@@ -88,12 +88,13 @@ pub(crate) fn expire_in(
     limit: usize,
 ) -> Result<usize, Failure> {
     // The index has no pending or reserved events.
-    let sql = "SELECT key, state FROM events INDEXED BY events_by_end
-               WHERE state > 1 AND topic = ?1 AND updated_at < ?2 ORDER BY updated_at LIMIT ?3";
-    let mut statement = connection.prepare_cached(sql)?;
-    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
-    let found = statement.query_map(params![topic, before, limit], read)?;
-    let found = found.collect::<Result<Vec<(i64, i64)>, _>>()?;
+    let sql = sql!(
+        "SELECT key, state FROM events INDEXED BY events_by_end
+         WHERE state {event_finished} AND topic = ?1 AND updated_at < ?2
+         ORDER BY updated_at LIMIT ?3"
+    );
+    let found: Vec<(i64, i64)> =
+        query::all(connection, sql, params![topic, before, limit], |row| row.tuple())?;
     let Some(greatest) = found.iter().map(|(key, _)| *key).max() else { return Ok(0) };
     for sql in ["DELETE FROM events WHERE key = ?1", "DELETE FROM messages WHERE event = ?1"] {
         let mut statement = connection.prepare_cached(sql)?;

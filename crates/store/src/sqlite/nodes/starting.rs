@@ -3,9 +3,12 @@
 use engine::RunKey;
 use engine::turn::Wakeup;
 use jiff::Timestamp;
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::params;
 
+use crate::codes::sql;
 use crate::failure::Failure;
+use crate::rows::Row as _;
+use crate::sqlite::connections::query;
 use crate::sqlite::transaction::core::Core;
 use crate::starting::{Starting, Trial};
 
@@ -37,21 +40,23 @@ impl Core {
             return Ok(Some(Trial::Due(*what)));
         }
         let ready = "SELECT min(key) FROM runs INDEXED BY runs_ready
-                     WHERE lacks_place = 1 AND key > ?1";
-        let pending = "SELECT min(key) FROM runs INDEXED BY runs_open
-                       WHERE status = 0 AND status < 4 AND key > ?1";
+                     WHERE waits_for_slot = 1 AND key > ?1";
+        let pending = sql!(
+            "SELECT min(key) FROM runs INDEXED BY runs_open
+             WHERE status = {pending} AND status {open} AND key > ?1"
+        );
         let mut keys = Vec::new();
         for sql in [ready, pending] {
-            let key: Option<i64> = self.connection.query_row(sql, [after.0], |row| row.get(0))?;
+            let key: Option<RunKey> =
+                query::only(&self.connection, sql, [after.0], |row| row.single())?;
             keys.extend(key);
         }
-        Ok(keys.into_iter().min().map(|key| Trial::Begin(RunKey(key))))
+        Ok(keys.into_iter().min().map(Trial::Begin))
     }
 
     fn starting(&self, name: &str) -> Result<Option<String>, Failure> {
         let sql = "SELECT value FROM meta WHERE key = ?1";
-        let found = self.connection.query_row(sql, [Starting::key(name)], |row| row.get(0));
-        Ok(found.optional()?)
+        query::one(&self.connection, sql, [Starting::key(name)], |row| row.single())
     }
 
     fn keep_starting(&self, name: &str, starting: &Starting) -> Result<(), Failure> {

@@ -174,7 +174,7 @@ CREATE TABLE runs (
   state TEXT NOT NULL,
   -- The nodes that perform something of it, as in `,3,7,`.
   owners TEXT,
-  lacks_place INTEGER NOT NULL,
+  waits_for_slot INTEGER NOT NULL,
   overdue INTEGER NOT NULL,
   parent INTEGER,
   parent_token INTEGER,
@@ -202,7 +202,7 @@ CREATE INDEX runs_not_well ON runs (status) WHERE status > 4;
 CREATE INDEX runs_not_well_by_workflow ON runs (workflow, status) WHERE status > 4;
 -- What has begun and could go on if there were a place. SQLite uses it only where a query says the same, as with
 -- those that follow.
-CREATE INDEX runs_ready ON runs (key) WHERE lacks_place = 1;
+CREATE INDEX runs_ready ON runs (key) WHERE waits_for_slot = 1;
 CREATE INDEX runs_pending_of_handlers ON runs (workflow) WHERE status = 0 AND handler IS NOT NULL;
 CREATE INDEX runs_overdue ON runs (key) WHERE overdue = 1;
 CREATE INDEX runs_by_parent ON runs (parent) WHERE parent IS NOT NULL;

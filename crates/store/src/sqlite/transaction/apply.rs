@@ -1,29 +1,23 @@
 //! Writes what a turn decided.
 
-use std::collections::HashMap;
-
-use engine::WorkflowId;
 use engine::ledger::Outcome;
 use engine::run::Ending;
 use engine::schedule::{Schedule, Status};
 use engine::turn::{OverrideWrite, ScheduleWrite, Workflow, WorkflowStatus, Writes};
 use jiff::Timestamp;
+use language::definition::DeclaredBy;
 use rusqlite::{CachedStatement, Connection, Statement, params};
 
+use crate::codes::{WAKE_NODE, WAKE_SCHEDULE};
 use crate::failure::Failure;
-use crate::sqlite::rows::decode::{code, ms};
+use crate::rows::Row as _;
+use crate::schedule_counts::ScheduleCounts;
+use crate::sqlite::connections::query;
 use crate::sqlite::transaction::apply_runs::{self, INSERT_RUN, UPDATE_RUN};
 use crate::sqlite::transaction::apply_topics;
 use crate::sqlite::transaction::minute_counts;
-use crate::stored::{block, json, milliseconds};
+use crate::stored::{code, json, milliseconds, ms};
 use crate::words::words;
-
-/// The kinds of wakeups.
-pub(crate) const WAKE_RUN: i64 = 0;
-pub(crate) const WAKE_SCHEDULE: i64 = 1;
-pub(crate) const WAKE_NODE: i64 = 2;
-pub(crate) const WAKE_HANDLER: i64 = 3;
-pub(crate) const WAKEUP_KINDS: [i64; 4] = [WAKE_RUN, WAKE_SCHEDULE, WAKE_NODE, WAKE_HANDLER];
 
 /// Writes everything.
 pub(crate) fn apply(
@@ -31,12 +25,11 @@ pub(crate) fn apply(
     writes: &Writes,
     now: Timestamp,
 ) -> Result<(), Failure> {
-    let mut counts = Counts::default();
     let mut pen = PreparedStatements::new(connection)?;
     for write in &writes.schedules {
-        schedule(&mut pen, write, &mut counts)?;
+        schedule(&mut pen, write)?;
     }
-    counts.write(connection)?;
+    schedule_counts(connection, writes)?;
     for write in &writes.runs {
         apply_runs::run(&mut pen, write)?;
     }
@@ -49,14 +42,14 @@ pub(crate) fn apply(
     for write in &writes.workflows {
         workflow(connection, write)?;
     }
-    crate::sqlite::views::incidents::write(connection, writes)?;
+    crate::sqlite::transaction::incidents::write(connection, writes)?;
     revisions(connection, writes)?;
     overrides(connection, writes)?;
     for node in &writes.nodes_gone {
         connection.prepare_cached("DELETE FROM nodes WHERE id = ?1")?.execute([node.0])?;
         // Only due wakeups are searched: those of a gone node are all due.
         let sql = "DELETE FROM wakeups WHERE due <= ?1 AND kind = ?2 AND id = ?3";
-        connection.prepare_cached(sql)?.execute([ms(now), WAKE_NODE, node.0])?;
+        connection.prepare_cached(sql)?.execute(params![ms(now), WAKE_NODE, node.0])?;
     }
     Ok(())
 }
@@ -89,7 +82,7 @@ impl<'c> PreparedStatements<'c> {
     /// Moves a wakeup from its old time to its new one.
     pub(crate) fn wake(
         &mut self,
-        kind: i64,
+        kind: i16,
         id: i64,
         old: Option<Timestamp>,
         new: Option<Timestamp>,
@@ -98,20 +91,16 @@ impl<'c> PreparedStatements<'c> {
             return Ok(());
         }
         if let Some(old) = old {
-            self.delete_wakeup.execute([ms(old), kind, id])?;
+            self.delete_wakeup.execute(params![ms(old), kind, id])?;
         }
         if let Some(new) = new {
-            self.insert_wakeup.execute([ms(new), kind, id])?;
+            self.insert_wakeup.execute(params![ms(new), kind, id])?;
         }
         Ok(())
     }
 }
 
-fn schedule(
-    pen: &mut PreparedStatements<'_>,
-    write: &ScheduleWrite,
-    counts: &mut Counts,
-) -> Result<(), Failure> {
+fn schedule(pen: &mut PreparedStatements<'_>, write: &ScheduleWrite) -> Result<(), Failure> {
     let connection = pen.connection;
     match write {
         ScheduleWrite::Insert(new) => {
@@ -119,16 +108,13 @@ fn schedule(
             let mut statement = connection.prepare_cached(INSERT_PROGRESS)?;
             write_progress(&mut statement, new)?;
             pen.wake(WAKE_SCHEDULE, new.id.0, None, new.wake_at())?;
-            counts.add(new, new.status, 1);
         }
         ScheduleWrite::Update { after, old_wake, old_status, declared } => {
             if *declared {
                 update_schedule(connection, after)?;
             }
-            if let Some(old) = old_status {
+            if old_status.is_some() {
                 update_status(connection, after)?;
-                counts.add(after, *old, -1);
-                counts.add(after, after.status, 1);
             }
             write_progress(&mut pen.update_progress, after)?;
             pen.wake(WAKE_SCHEDULE, after.id.0, *old_wake, after.wake_at())?;
@@ -145,7 +131,6 @@ fn schedule(
             }
             pen.wake(WAKE_SCHEDULE, id, before.wake_at(), None)?;
             remember_greatest(connection, "greatest_schedule", id)?;
-            counts.add(before, before.status, -1);
         }
     }
     Ok(())
@@ -178,7 +163,7 @@ fn insert_schedule(connection: &Connection, new: &Schedule) -> Result<(), Failur
     connection.prepare_cached(sql)?.execute(params![
         new.id.0,
         new.workflow.0,
-        new.trigger,
+        new.declared_by.as_ref().map(DeclaredBy::to_string),
         code(&Status::ALL, new.status),
         new.declared.timing.calendar,
         new.declared.retention().map(milliseconds),
@@ -191,8 +176,7 @@ fn insert_schedule(connection: &Connection, new: &Schedule) -> Result<(), Failur
 
 fn update_schedule(connection: &Connection, after: &Schedule) -> Result<(), Failure> {
     let known = "SELECT declared ->> 'name' FROM schedules WHERE id = ?1";
-    let known: String =
-        connection.prepare_cached(known)?.query_row([after.id.0], |row| row.get(0))?;
+    let known: String = query::only(connection, known, [after.id.0], |row| row.single())?;
     if known != after.declared.name {
         put_words(connection, after.id.0, &known, false)?;
         put_words(connection, after.id.0, &after.declared.name, true)?;
@@ -218,9 +202,10 @@ pub(crate) fn put_words(
     name: &str,
     there: bool,
 ) -> Result<(), Failure> {
-    let sql = match there {
-        true => "INSERT OR IGNORE INTO words (word, schedule) VALUES (?1, ?2)",
-        false => "DELETE FROM words WHERE word = ?1 AND schedule = ?2",
+    let sql = if there {
+        "INSERT OR IGNORE INTO words (word, schedule) VALUES (?1, ?2)"
+    } else {
+        "DELETE FROM words WHERE word = ?1 AND schedule = ?2"
     };
     let mut statement = connection.prepare_cached(sql)?;
     for word in words(name) {
@@ -361,41 +346,17 @@ fn overrides(connection: &Connection, writes: &Writes) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Changes to the counts of schedules.
-#[derive(Default)]
-struct Counts {
-    by_workflow: HashMap<(WorkflowId, Status), i64>,
-    by_block: HashMap<(Status, i64), i64>,
-}
-
-impl Counts {
-    fn add(&mut self, schedule: &Schedule, status: Status, change: i64) {
-        // Workflow 0 counts the schedules of all workflows.
-        for workflow in [schedule.workflow, WorkflowId(0)] {
-            *self.by_workflow.entry((workflow, status)).or_default() += change;
-        }
-        *self.by_block.entry((status, block(schedule.id.0))).or_default() += change;
+fn schedule_counts(connection: &Connection, writes: &Writes) -> Result<(), Failure> {
+    let counts = ScheduleCounts::of(writes);
+    let sql = "INSERT INTO schedule_counts (workflow, status, count) VALUES (?1, ?2, ?3)
+               ON CONFLICT DO UPDATE SET count = count + excluded.count";
+    for ((workflow, status), change) in counts.by_workflow {
+        connection.prepare_cached(sql)?.execute(params![workflow, status, change])?;
     }
-
-    fn write(&self, connection: &Connection) -> Result<(), Failure> {
-        let sql = "INSERT INTO schedule_counts (workflow, status, count) VALUES (?1, ?2, ?3)
-                   ON CONFLICT DO UPDATE SET count = count + excluded.count";
-        for ((workflow, status), change) in &self.by_workflow {
-            let status = code(&Status::ALL, *status);
-            put_count(connection, sql, [workflow.0, status, *change])?;
-        }
-        let sql = "INSERT INTO schedule_blocks (status, block, count) VALUES (?1, ?2, ?3)
-                   ON CONFLICT DO UPDATE SET count = count + excluded.count";
-        for ((status, block), change) in &self.by_block {
-            put_count(connection, sql, [code(&Status::ALL, *status), *block, *change])?;
-        }
-        Ok(())
-    }
-}
-
-fn put_count(connection: &Connection, sql: &str, row: [i64; 3]) -> Result<(), Failure> {
-    if row[2] != 0 {
-        connection.prepare_cached(sql)?.execute(row)?;
+    let sql = "INSERT INTO schedule_blocks (status, block, count) VALUES (?1, ?2, ?3)
+               ON CONFLICT DO UPDATE SET count = count + excluded.count";
+    for ((status, block), change) in counts.by_block {
+        connection.prepare_cached(sql)?.execute(params![status, block, change])?;
     }
     Ok(())
 }

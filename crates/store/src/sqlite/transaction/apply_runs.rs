@@ -5,10 +5,10 @@ use engine::run::{Queueing, Run, RunState, RunStatus, StepStatus, TriggeredBy};
 use engine::turn::{AlertWrite, ApprovalWrite, RunWrite, Writes};
 use rusqlite::{Connection, Statement, params};
 
+use crate::codes::WAKE_RUN;
 use crate::failure::Failure;
-use crate::sqlite::rows::decode::{code, ms};
-use crate::sqlite::transaction::apply::{PreparedStatements, WAKE_RUN};
-use crate::stored::{deadline_step, end_name, json, milliseconds};
+use crate::sqlite::transaction::apply::PreparedStatements;
+use crate::stored::{code, deadline_step, end_name, json, milliseconds, ms};
 
 pub(crate) fn run(pen: &mut PreparedStatements<'_>, write: &RunWrite) -> Result<(), Failure> {
     match write {
@@ -26,7 +26,7 @@ pub(crate) fn run(pen: &mut PreparedStatements<'_>, write: &RunWrite) -> Result<
 pub(crate) const INSERT_RUN: &str = "INSERT INTO runs
     (key, uuid, workflow, version, schedule, n, retry, triggered_by, by, nominal, effective,
      created_at, timeout, input, retry_of, parent, parent_token, depth, status, started_at, ended_at,
-     state, owners, lacks_place, overdue, output, error, handler, trace, root, hops)
+     state, owners, waits_for_slot, overdue, output, error, handler, trace, root, hops)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
      ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31)";
 
@@ -57,9 +57,9 @@ fn insert_run(statement: &mut Statement<'_>, run: &Run) -> Result<(), Failure> {
         code(&RunStatus::ALL, run.status),
         run.started_at.map(ms),
         run.ended_at.map(ms),
-        json(&run.position)?,
-        owners(&run.position),
-        run.lacks_place,
+        json(&run.state)?,
+        owners(&run.state),
+        run.waits_for_slot,
         run.overdue,
         run.output.as_ref().map(|output| output.get()),
         run.error.as_ref().map(json).transpose()?,
@@ -72,7 +72,7 @@ fn insert_run(statement: &mut Statement<'_>, run: &Run) -> Result<(), Failure> {
 }
 
 pub(crate) const UPDATE_RUN: &str = "UPDATE runs SET status = ?2, started_at = ?3, ended_at = ?4,
-    state = ?5, owners = ?6, lacks_place = ?7, overdue = ?8, output = ?9, error = ?10
+    state = ?5, owners = ?6, waits_for_slot = ?7, overdue = ?8, output = ?9, error = ?10
     WHERE key = ?1";
 
 fn update_run(statement: &mut Statement<'_>, run: &Run) -> Result<(), Failure> {
@@ -81,9 +81,9 @@ fn update_run(statement: &mut Statement<'_>, run: &Run) -> Result<(), Failure> {
         code(&RunStatus::ALL, run.status),
         run.started_at.map(ms),
         run.ended_at.map(ms),
-        json(&run.position)?,
-        owners(&run.position),
-        run.lacks_place,
+        json(&run.state)?,
+        owners(&run.state),
+        run.waits_for_slot,
         run.overdue,
         run.output.as_ref().map(|output| output.get()),
         run.error.as_ref().map(json).transpose()?,

@@ -9,11 +9,11 @@ use engine::{EventKey, TopicId};
 use language::definition::HandlerKind;
 use rusqlite::{CachedStatement, Connection, Statement, params};
 
+use crate::codes::WAKE_HANDLER;
 use crate::failure::Failure;
-use crate::sqlite::rows::decode::{code, ms};
-use crate::sqlite::transaction::apply::{PreparedStatements, WAKE_HANDLER, remember_greatest};
-use crate::sqlite::transaction::topic_reader::TRIGGERS;
-use crate::stored::json;
+use crate::rows::stored_subscriber;
+use crate::sqlite::transaction::apply::{PreparedStatements, remember_greatest};
+use crate::stored::{code, json, ms};
 
 pub(crate) fn apply(pen: &mut PreparedStatements<'_>, writes: &Writes) -> Result<(), Failure> {
     let connection = pen.connection;
@@ -115,7 +115,7 @@ impl<'c> Events<'c> {
         match write {
             EventWrite::Insert(event) => {
                 self.insert_event(event)?;
-                put_message(&mut self.insert_message, event.fate.key, &event.message)
+                put_message(&mut self.insert_message, event.status.key, &event.message)
             }
             EventWrite::Say(key, message) => put_message(&mut self.say, *key, message),
             EventWrite::Move { after, .. } => self.move_event(after),
@@ -123,30 +123,30 @@ impl<'c> Events<'c> {
     }
 
     fn insert_event(&mut self, event: &Event) -> Result<(), Failure> {
-        let fate = &event.fate;
+        let status = &event.status;
         self.insert.execute(params![
-            fate.key.0,
-            fate.topic.0,
+            status.key.0,
+            status.topic.0,
             event.message.message_id,
-            code(&EventState::ALL, fate.state),
-            fate.attempt,
-            fate.run.map(|run| run.0),
-            fate.reason,
+            code(&EventState::ALL, status.state),
+            status.attempt,
+            status.run.map(|run| run.0),
+            status.reason,
             ms(event.created_at),
-            ms(fate.updated_at),
-            fate.hops,
+            ms(status.updated_at),
+            status.hops,
         ])?;
         Ok(())
     }
 
-    fn move_event(&mut self, fate: &EventStatus) -> Result<(), Failure> {
+    fn move_event(&mut self, status: &EventStatus) -> Result<(), Failure> {
         self.move_on.execute(params![
-            fate.key.0,
-            code(&EventState::ALL, fate.state),
-            fate.attempt,
-            fate.run.map(|run| run.0),
-            fate.reason,
-            ms(fate.updated_at),
+            status.key.0,
+            code(&EventState::ALL, status.state),
+            status.attempt,
+            status.run.map(|run| run.0),
+            status.reason,
+            ms(status.updated_at),
         ])?;
         Ok(())
     }
@@ -222,10 +222,7 @@ fn subscriptions(
     let sql = "INSERT OR IGNORE INTO subscriptions (topic, workflow, handler) VALUES (?1, ?2, ?3)";
     let mut statement = connection.prepare_cached(sql)?;
     for (topic, subscriber) in heard {
-        let (workflow, handler) = match subscriber {
-            Subscriber::Consumer(workflow, handler) => (workflow.0, handler.0),
-            Subscriber::Triggers(workflow) => (workflow.0, TRIGGERS),
-        };
+        let (workflow, handler) = stored_subscriber(*subscriber);
         statement.execute([topic.0, workflow, handler])?;
     }
     Ok(())

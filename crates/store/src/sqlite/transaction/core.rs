@@ -3,21 +3,24 @@
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use engine::turn::{Answer, Capacity, Command, Recovered, Turn, Wakeup};
+use engine::turn::{Answer, Command, Recovered, Wakeup};
 use engine::{Moment, NodeId};
 use language::Rules;
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, params};
 
+use crate::codes::{WAKE_NODE, sql};
+use crate::deciding::Deciding;
 use crate::failure::Failure;
 use crate::notify_setup::SharedSetup;
 use crate::request::{CommandRequest, Commanded, Idempotency, Joined, TurnRequest, Turned};
-use crate::set_aside::{counting, guarded, the_only_one};
+use crate::rows::{Column, Row as _};
+use crate::set_aside::the_only_one;
 use crate::sqlite::connections::file::Guard;
-use crate::sqlite::rows::decode;
-use crate::sqlite::rows::decode::ms;
-use crate::sqlite::transaction::apply::{WAKE_NODE, apply};
+use crate::sqlite::connections::query;
+use crate::sqlite::transaction::apply::apply;
 use crate::sqlite::transaction::apply_runs::owner;
 use crate::sqlite::transaction::reader::{Ids, Memory, SqliteTransactionReader};
+use crate::stored::{json, ms};
 
 /// The writer's connection and its caches.
 pub(crate) struct Core {
@@ -82,7 +85,7 @@ impl Core {
 
     fn decide_and_write(
         &mut self,
-        request: TurnRequest,
+        mut request: TurnRequest,
         due: Vec<(i64, Wakeup)>,
     ) -> Result<Turned, Failure> {
         let woken = due.iter().filter_map(|(_, wakeup)| match wakeup {
@@ -90,43 +93,14 @@ impl Core {
             _ => None,
         });
         let outdated = self.outdated_among(woken)?;
-        let rules = self.rules();
+        let (rules, setup) = (self.rules(), self.setup.get());
         let mut reader =
             SqliteTransactionReader::new(&self.connection, &mut self.ids, &mut self.memory);
-        let (moment, node) = (request.moment, request.node);
-        let turn = Turn::new(&mut reader, &rules, moment, node, request.capacity);
-        let setup = self.setup.get();
-        let mut turn = turn.traced(request.traced).without(&self.set_aside).telling(&setup);
-        turn.expect(due.len() + request.reports.len());
-        let mut refused = 0;
-        let decided = guarded(|| {
-            // First of all: attempts whose effects were lost already occupy capacity.
-            if let Some(performed) = &request.performed {
-                turn.perform_lost(performed)?;
-            }
-            // Before due wakeups: a run that ends at an instant is settled before an occurrence at
-            // that instant is decided.
-            for report in request.reports {
-                if let Err(stop) = turn.report(report.run, report.token, report.end) {
-                    stop.refusal()?;
-                    refused += 1;
-                }
-            }
-            // A calendar has changed and these schedules were not recomputed yet. Nothing may be
-            // decided by an old calendar.
-            if !outdated.is_empty() {
-                turn.recompute(&outdated)?;
-            }
-            for (_, wakeup) in &due {
-                turn.wake(*wakeup)?;
-            }
-            if let Some(key) = request.begin {
-                turn.begin_or_go_on(key)?;
-            }
-            turn.fill_slots()
-        });
-        decided.map_err(|failure| failure.about(turn.deciding()))?;
-        let turned = turn.finish();
+        let (moment, node, traced) = (request.moment, request.node, request.traced);
+        let set_aside = &self.set_aside;
+        let deciding = Deciding { rules: &rules, moment, node, traced, set_aside, setup: &setup };
+        let reports = std::mem::take(&mut request.reports).into_iter();
+        let (turned, refused) = deciding.turn(&mut reader, &request, reports, &outdated, &due)?;
         drop(reader);
         apply(&self.connection, &turned.writes, moment.now)?;
         self.up_to_date(&outdated)?;
@@ -167,15 +141,7 @@ impl Core {
         if let Some(idempotency) = &request.idempotency
             && let Some(answer) = self.remembered(idempotency)?
         {
-            return Ok(Commanded {
-                answer,
-                replayed: true,
-                effects: Vec::new(),
-                notices: Vec::new(),
-                spans: Vec::new(),
-                next_wakeup: self.next_wakeup()?,
-                look: false,
-            });
+            return Ok(Commanded::replayed(answer, self.next_wakeup()?));
         }
         let CommandRequest { command, moment, node, idempotency, audit, traced } = request;
         let commanded = self.carry_out(command, moment, node, traced)?;
@@ -198,49 +164,27 @@ impl Core {
             _ => Vec::new(),
         };
         let (command, deleted) = self.without_broken(command)?;
-        let rules = self.rules();
+        let (rules, setup) = (self.rules(), self.setup.get());
         let mut reader =
             SqliteTransactionReader::new(&self.connection, &mut self.ids, &mut self.memory);
-        // Runs that a command creates begin in the driver's next turn, which knows the node's
-        // capacity.
-        let capacity = Capacity { rescan: false, ..Capacity::new(0) };
-        let setup = self.setup.get();
-        let turn = Turn::new(&mut reader, &rules, moment, node, capacity);
-        let mut turn = turn.traced(traced).telling(&setup);
-        if let Command::ClaimAttempts { .. } = command {
-            turn = turn.without(&self.set_aside);
-        }
-        let answer = guarded(|| Ok(turn.command(command)?));
-        let answer = answer.map_err(|failure| failure.about(turn.deciding()))?;
-        let answer = counting(answer, deleted);
-        let turned = turn.finish();
+        let set_aside = &self.set_aside;
+        let deciding = Deciding { rules: &rules, moment, node, traced, set_aside, setup: &setup };
+        let (answer, turned) = deciding.command(&mut reader, command, deleted)?;
         drop(reader);
         apply(&self.connection, &turned.writes, moment.now)?;
         self.up_to_date(&recomputed)?;
-        Ok(Commanded {
-            answer,
-            replayed: false,
-            effects: turned.effects,
-            notices: turned.notices,
-            spans: turned.spans,
-            next_wakeup: self.next_wakeup()?,
-            look: turned.capacity.rescan,
-        })
+        Ok(Commanded::new(answer, turned, self.next_wakeup()?))
     }
 
     fn remembered(&self, idempotency: &Idempotency) -> Result<Option<Answer>, Failure> {
         let sql = "SELECT fingerprint, answer FROM idempotency WHERE key = ?1";
-        let mut statement = self.connection.prepare_cached(sql)?;
-        let read = |row: &rusqlite::Row<'_>| {
-            Ok((row.get::<_, Vec<u8>>(0)?, decode::json::<Answer>(row, 1)?))
-        };
-        match statement.query_row([&idempotency.key], read).optional()? {
-            None => Ok(None),
-            Some((fingerprint, answer)) if fingerprint == idempotency.fingerprint => {
-                Ok(Some(answer))
+        query::one(&self.connection, sql, [&idempotency.key], |row| {
+            let [fingerprint, answer, ..] = Column::POSITIONS;
+            match row.maybe_bytes(fingerprint)? == Some(idempotency.fingerprint.as_slice()) {
+                true => row.json(answer),
+                false => Err(Failure::KeyReused),
             }
-            Some(_) => Err(Failure::KeyReused),
-        }
+        })
     }
 
     fn remember(
@@ -251,8 +195,7 @@ impl Core {
     ) -> Result<(), Failure> {
         let sql = "INSERT INTO idempotency (key, fingerprint, answer, created_at)
                    VALUES (?1, ?2, ?3, ?4)";
-        let answer = serde_json::to_string(answer)
-            .map_err(|error| Failure::Unavailable(error.to_string()))?;
+        let answer = json(answer)?;
         let params = params![idempotency.key, idempotency.fingerprint, answer, ms(moment.now)];
         self.connection.prepare_cached(sql)?.execute(params)?;
         Ok(())
@@ -263,7 +206,7 @@ impl Core {
     pub(crate) fn join(&mut self, name: &str, moment: Moment) -> Result<Joined, Failure> {
         self.require_unique_runs()?;
         let sql = "INSERT OR IGNORE INTO wakeups (due, kind, id) SELECT ?1, ?2, id FROM nodes";
-        let gone = self.connection.execute(sql, [ms(moment.now), WAKE_NODE])?;
+        let gone = self.connection.execute(sql, params![ms(moment.now), WAKE_NODE])?;
         let sql = "INSERT INTO nodes (name, started_at) VALUES (?1, ?2)";
         self.connection.execute(sql, params![name, ms(moment.now)])?;
         let node = NodeId(self.connection.last_insert_rowid());
@@ -277,17 +220,20 @@ impl Core {
         const INDEX: &str = "runs_by_occurrence";
         let sql = "SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?1
                    AND sql LIKE 'CREATE UNIQUE INDEX %'";
-        match self.connection.prepare_cached(sql)?.exists([INDEX])? {
-            true => Ok(()),
-            false => Err(Failure::without_index(INDEX)),
+        if self.connection.prepare_cached(sql)?.exists([INDEX])? {
+            Ok(())
+        } else {
+            Err(Failure::without_index(INDEX))
         }
     }
 
     pub(crate) fn leave(&mut self, node: NodeId) -> Result<(), Failure> {
         // If the node still owns attempts, its row stays, and the next node that joins takes them
         // over, as after a crash.
-        let owned = "SELECT 1 FROM runs INDEXED BY runs_open
-                     WHERE status < 4 AND status = 1 AND instr(owners, ?1) LIMIT 1";
+        let owned = sql!(
+            "SELECT 1 FROM runs INDEXED BY runs_open
+             WHERE status {open} AND status = {running} AND instr(owners, ?1) LIMIT 1"
+        );
         let owns = self.connection.prepare_cached(owned)?.exists([owner(node)])?;
         if !owns {
             self.connection.execute("DELETE FROM nodes WHERE id = ?1", [node.0])?;
@@ -298,25 +244,35 @@ impl Core {
 
 fn ids(connection: &Connection) -> Result<Ids, Failure> {
     let greatest = |sql: &str| -> Result<i64, Failure> {
-        Ok(connection.query_row(sql, [], |row| row.get::<_, Option<i64>>(0))?.unwrap_or(0))
+        let greatest: Option<i64> = query::only(connection, sql, [], |row| row.single())?;
+        Ok(greatest.unwrap_or(0))
     };
     // Ids of deleted schedules are still in the ledger and in runs, and must not be given again.
-    // Those deleted with all their history are stored on closing and with each expiry.
+    // Those deleted with all their history are stored on closing and with each expiry. Rows that
+    // were lost are named by others, which must not come to belong to something new.
     let given = |key: &str| -> Result<i64, Failure> {
         let sql = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = ?1";
-        Ok(connection.query_row(sql, [key], |row| row.get(0)).optional()?.unwrap_or(0))
+        Ok(query::one(connection, sql, [key], |row| row.single())?.unwrap_or(0))
     };
     let schedule = greatest("SELECT max(id) FROM schedules")?
+        .max(greatest("SELECT max(id) FROM progress")?)
         .max(greatest("SELECT max(schedule) FROM ledger")?)
         .max(greatest("SELECT max(schedule) FROM runs WHERE n IS NOT NULL")?)
         .max(given("greatest_schedule")?);
     Ok(Ids {
         run: greatest("SELECT max(key) FROM runs")?.max(given("greatest_run")?),
         schedule,
-        workflow: greatest("SELECT max(id) FROM workflows")?,
-        topic: greatest("SELECT max(id) FROM topics")?,
+        workflow: greatest("SELECT max(id) FROM workflows")?
+            .max(greatest("SELECT max(workflow) FROM revisions")?)
+            .max(greatest("SELECT max(workflow) FROM schedules")?),
+        topic: greatest("SELECT max(id) FROM topics")?
+            .max(greatest("SELECT max(topic) FROM events")?)
+            .max(greatest("SELECT max(topic) FROM waits")?)
+            .max(greatest("SELECT max(topic) FROM subscriptions")?),
         event: greatest("SELECT max(key) FROM events")?.max(given("greatest_event")?),
-        handler: greatest("SELECT max(id) FROM handlers")?.max(given("greatest_handler")?),
+        handler: greatest("SELECT max(id) FROM handlers")?
+            .max(greatest("SELECT max(handler) FROM subscriptions")?)
+            .max(given("greatest_handler")?),
         incident: greatest("SELECT max(key) FROM incidents")?.max(given("greatest_incident")?),
     })
 }

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use rusqlite::Connection;
 
 use crate::failure::Failure;
-use crate::tally::{KEPT_MINUTES, Tally, minute, minutes, tallied};
+use crate::tally::{KEPT_MINUTES, minute, tallied};
 
 /// Adds a transaction's counts: a row or two, however much it has decided.
 pub(crate) fn write(connection: &Connection, writes: &Writes) -> Result<(), Failure> {
@@ -20,23 +20,6 @@ pub(crate) fn write(connection: &Connection, writes: &Writes) -> Result<(), Fail
         statement.execute([minute, kind, count])?;
     }
     Ok(())
-}
-
-pub(crate) fn tallies(
-    connection: &Connection,
-    from: Timestamp,
-    to: Timestamp,
-) -> Result<Vec<Tally>, Failure> {
-    let (first, end) = minutes(from, to);
-    let sql = "SELECT minute, kind, count FROM tallies WHERE minute >= ?1 AND minute < ?2
-               ORDER BY minute, kind";
-    let mut statement = connection.prepare_cached(sql)?;
-    let mut rows = statement.query([first, end])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        found.push(Tally::read(row.get(0)?, row.get(1)?, row.get(2)?)?);
-    }
-    Ok(found)
 }
 
 /// Removes old tallies. Returns how many rows.

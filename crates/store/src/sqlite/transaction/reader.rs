@@ -14,18 +14,42 @@ use engine::{
 };
 use jiff::Timestamp;
 use language::definition::Definition;
-use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Params, Row, params};
+use rusqlite::{CachedStatement, Connection, Params, params};
 
+use crate::codes::sql;
 use crate::failure::Failure;
+use crate::rows::{
+    self, Row as _, override_columns, run_columns, schedule_columns, step_columns, workflow_columns,
+};
 use crate::set_aside::if_readable;
-use crate::sqlite::rows::decode::{self, code};
+use crate::sqlite::connections::query;
 use crate::sqlite::transaction::apply_runs::owner;
 use crate::sqlite::transaction::row_cache::RowCache;
 use crate::sqlite::transaction::topic_reader;
-use crate::stored::ms;
+use crate::stored::{code, ms};
 
 /// How many definitions are cached. They never change, so any number would be correct.
 const DEFINITIONS: usize = 1_000;
+
+pub(crate) const SCHEDULE_BY_ID: &str = concat!(
+    "SELECT ",
+    schedule_columns!(),
+    " FROM schedules s JOIN progress p ON p.id = s.id WHERE s.id = ?1"
+);
+const TRIGGERED_SCHEDULES: &str = concat!(
+    "SELECT ",
+    schedule_columns!(),
+    " FROM schedules s JOIN progress p ON p.id = s.id
+     WHERE s.workflow = ?1 AND s.trigger IS NOT NULL"
+);
+pub(crate) const RUN_BY_KEY: &str =
+    concat!("SELECT ", run_columns!(), " FROM runs r WHERE r.key = ?1");
+pub(crate) const WORKFLOW_BY_ID: &str =
+    concat!("SELECT ", workflow_columns!(), " FROM workflows w WHERE w.id = ?1");
+const STEP_BY_PART: &str =
+    concat!("SELECT ", step_columns!(), " FROM steps t WHERE run = ?1 AND step = ?2 AND item = ?3");
+const STEPS_OF_RUN: &str =
+    concat!("SELECT ", step_columns!(), " FROM steps t WHERE run = ?1 ORDER BY step, item");
 
 /// The next ids, kept in memory: the one writer gives all of them.
 #[derive(Clone, Copy, Debug)]
@@ -40,32 +64,10 @@ pub(crate) struct Ids {
 }
 
 /// The writer's caches between transactions. All of it can be read again.
+#[derive(Default)]
 pub(crate) struct Memory {
     definitions: HashMap<(WorkflowId, u32), Arc<Definition>>,
     pub(crate) recent: RowCache,
-    schedule_by_id: String,
-    run_by_key: String,
-    workflow_by_id: String,
-    step_by_part: String,
-}
-
-impl Default for Memory {
-    fn default() -> Memory {
-        Memory {
-            definitions: HashMap::new(),
-            recent: RowCache::default(),
-            schedule_by_id: format!(
-                "SELECT {} FROM schedules s JOIN progress p ON p.id = s.id WHERE s.id = ?1",
-                decode::SCHEDULE
-            ),
-            run_by_key: format!("SELECT {} FROM runs r WHERE r.key = ?1", decode::RUN),
-            workflow_by_id: format!("SELECT {} FROM workflows w WHERE w.id = ?1", decode::WORKFLOW),
-            step_by_part: format!(
-                "SELECT {} FROM steps WHERE run = ?1 AND step = ?2 AND item = ?3",
-                decode::STEP
-            ),
-        }
-    }
 }
 
 impl Memory {
@@ -94,18 +96,13 @@ impl<'a> SqliteTransactionReader<'a> {
         SqliteTransactionReader { connection, ids, memory, schedule_by_id: None }
     }
 
-    fn one<T>(
-        &self,
-        sql: &str,
-        params: impl Params,
-        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<Option<T>, Failure> {
-        Ok(self.connection.prepare_cached(sql)?.query_row(params, read).optional()?)
+    fn keys(&self, sql: &str, params: impl Params) -> Result<Vec<i64>, Failure> {
+        query::all(self.connection, sql, params, |row| row.single())
     }
 
-    fn keys(&self, sql: &str, params: impl Params) -> Result<Vec<i64>, Failure> {
+    fn run_keys(&self, sql: &str, params: impl Params) -> Result<Vec<RunKey>, Failure> {
         let mut statement = self.connection.prepare_cached(sql)?;
-        let rows = statement.query_map(params, |row| row.get(0))?;
+        let rows = statement.query_map(params, |row| row.get(0).map(RunKey))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 }
@@ -116,22 +113,16 @@ pub(crate) fn definition(
     revision: u32,
 ) -> Result<Option<Definition>, Failure> {
     let sql = "SELECT definition FROM revisions WHERE workflow = ?1 AND revision = ?2";
-    let mut statement = connection.prepare_cached(sql)?;
-    let found = statement.query_row(params![id.0, revision], |row| decode::json(row, 0));
-    Ok(found.optional()?)
+    query::one(connection, sql, params![id.0, revision], |row| row.single_json())
 }
 
 pub(crate) fn overrides(connection: &Connection, id: ScheduleId) -> Result<Vec<Override>, Failure> {
-    let sql = "SELECT nominal, action, by FROM overrides WHERE schedule = ?1 ORDER BY nominal";
-    let mut statement = connection.prepare_cached(sql)?;
-    let read = |row: &Row<'_>| {
-        Ok(Override {
-            nominal: decode::instant(row, 0)?,
-            action: decode::json(row, 1)?,
-            by: row.get(2)?,
-        })
-    };
-    Ok(statement.query_map([id.0], read)?.collect::<Result<_, _>>()?)
+    const SQL: &str = concat!(
+        "SELECT ",
+        override_columns!(),
+        " FROM overrides o WHERE schedule = ?1 ORDER BY nominal"
+    );
+    query::all(connection, SQL, [id.0], |row| rows::occurrence_override(row))
 }
 
 impl TransactionReader for SqliteTransactionReader<'_> {
@@ -143,9 +134,9 @@ impl TransactionReader for SqliteTransactionReader<'_> {
         }
         let statement = match &mut self.schedule_by_id {
             Some(statement) => statement,
-            none => none.insert(self.connection.prepare_cached(&self.memory.schedule_by_id)?),
+            none => none.insert(self.connection.prepare_cached(SCHEDULE_BY_ID)?),
         };
-        Ok(statement.query_row([id.0], decode::schedule).optional()?.map(Box::new))
+        Ok(query::first(statement, [id.0], |row| rows::schedule(row))?.map(Box::new))
     }
 
     fn overrides(&mut self, id: ScheduleId) -> Result<Vec<Override>, Failure> {
@@ -153,19 +144,14 @@ impl TransactionReader for SqliteTransactionReader<'_> {
     }
 
     fn triggered_schedules(&mut self, id: WorkflowId) -> Result<Vec<Box<Schedule>>, Failure> {
-        let sql = format!(
-            "SELECT {} FROM schedules s JOIN progress p ON p.id = s.id
-             WHERE s.workflow = ?1 AND s.trigger IS NOT NULL",
-            decode::SCHEDULE
-        );
-        let mut statement = self.connection.prepare_cached(&sql)?;
-        let found = statement.query_map([id.0], decode::schedule)?;
-        let found = found.map(|found| found.map(Box::new)).collect::<Result<Vec<_>, _>>()?;
+        let schedules = query::all(self.connection, TRIGGERED_SCHEDULES, [id.0], |row| {
+            rows::schedule(row).map(Box::new)
+        })?;
         // From here on the turn's own copy counts, so the cached one is dropped.
-        for schedule in &found {
+        for schedule in &schedules {
             self.memory.recent.take_schedule(schedule.id);
         }
-        Ok(found)
+        Ok(schedules)
     }
 
     fn schedules_of(&mut self, id: WorkflowId) -> Result<Vec<ScheduleId>, Failure> {
@@ -174,12 +160,12 @@ impl TransactionReader for SqliteTransactionReader<'_> {
     }
 
     fn workflow(&mut self, id: WorkflowId) -> Result<Option<Workflow>, Failure> {
-        self.one(&self.memory.workflow_by_id, [id.0], decode::workflow)
+        query::one(self.connection, WORKFLOW_BY_ID, [id.0], |row| rows::workflow(row))
     }
 
     fn workflow_named(&mut self, name: &str) -> Result<Option<WorkflowId>, Failure> {
         let sql = "SELECT id FROM workflows WHERE name = ?1";
-        self.one(sql, [name], |row| row.get(0).map(WorkflowId))
+        query::one(self.connection, sql, [name], |row| row.single())
     }
 
     fn definition(
@@ -210,7 +196,10 @@ impl TransactionReader for SqliteTransactionReader<'_> {
     fn run(&mut self, key: RunKey) -> Result<Option<Box<Run>>, Failure> {
         match self.memory.recent.take_run(key) {
             Some(run) => Ok(Some(run)),
-            None => Ok(self.one(&self.memory.run_by_key, [key.0], decode::run)?.map(Box::new)),
+            None => {
+                let run = query::one(self.connection, RUN_BY_KEY, [key.0], |row| rows::run(row))?;
+                Ok(run.map(Box::new))
+            }
         }
     }
 
@@ -229,17 +218,19 @@ impl TransactionReader for SqliteTransactionReader<'_> {
     ) -> Result<Vec<(WorkflowId, RunKey)>, Failure> {
         // Goes from workflow to workflow by the index, so that workflows with many pending runs
         // cost no more.
-        let sql = "SELECT workflow, key FROM runs INDEXED BY runs_open
-                   WHERE status = 0 AND status < 4 AND workflow > ?1
-                   ORDER BY workflow, key LIMIT 1";
+        let sql = sql!(
+            "SELECT workflow, key FROM runs INDEXED BY runs_open
+             WHERE status = {pending} AND status {open} AND workflow > ?1
+             ORDER BY workflow, key LIMIT 1"
+        );
         let mut statement = self.connection.prepare_cached(sql)?;
-        let mut found = Vec::new();
+        let mut found: Vec<(WorkflowId, RunKey)> = Vec::new();
         let mut after = after.map_or(i64::MIN, |workflow| workflow.0);
         while found.len() < limit {
-            let next = statement.query_row([after], |row| Ok((row.get(0)?, row.get(1)?)));
-            let Some((workflow, key)) = next.optional()? else { break };
-            found.push((WorkflowId(workflow), RunKey(key)));
-            after = workflow;
+            let next = query::first(&mut statement, [after], |row| row.tuple())?;
+            let Some((workflow, key)) = next else { break };
+            found.push((workflow, key));
+            after = workflow.0;
         }
         Ok(found)
     }
@@ -250,11 +241,12 @@ impl TransactionReader for SqliteTransactionReader<'_> {
         after: RunKey,
         limit: usize,
     ) -> Result<Vec<RunKey>, Failure> {
-        let sql = "SELECT key FROM runs INDEXED BY runs_open
-                   WHERE status = 0 AND status < 4 AND workflow = ?1 AND key > ?2
-                   ORDER BY key LIMIT ?3";
-        let keys = self.keys(sql, params![workflow.0, after.0, limit])?;
-        Ok(keys.into_iter().map(RunKey).collect())
+        let sql = sql!(
+            "SELECT key FROM runs INDEXED BY runs_open
+             WHERE status = {pending} AND status {open} AND workflow = ?1 AND key > ?2
+             ORDER BY key LIMIT ?3"
+        );
+        self.run_keys(sql, params![workflow.0, after.0, limit])
     }
 
     fn pending_of_handlers(
@@ -262,10 +254,12 @@ impl TransactionReader for SqliteTransactionReader<'_> {
         workflow: WorkflowId,
         limit: usize,
     ) -> Result<Vec<RunKey>, Failure> {
-        let sql = "SELECT key FROM runs INDEXED BY runs_pending_of_handlers
-                   WHERE status = 0 AND handler IS NOT NULL AND workflow = ?1 ORDER BY key LIMIT ?2";
-        let keys = self.keys(sql, params![workflow.0, limit])?;
-        Ok(keys.into_iter().map(RunKey).collect())
+        let sql = sql!(
+            "SELECT key FROM runs INDEXED BY runs_pending_of_handlers
+             WHERE status = {pending} AND handler IS NOT NULL AND workflow = ?1
+             ORDER BY key LIMIT ?2"
+        );
+        self.run_keys(sql, params![workflow.0, limit])
     }
 
     fn pending_while_paused(
@@ -273,40 +267,46 @@ impl TransactionReader for SqliteTransactionReader<'_> {
         workflow: WorkflowId,
         limit: usize,
     ) -> Result<Vec<RunKey>, Failure> {
-        let sql = "SELECT key FROM runs INDEXED BY runs_open
-                   WHERE status = 0 AND status < 4 AND workflow = ?1
-                     AND (handler IS NOT NULL OR triggered_by NOT IN (?2, ?3, ?4))
-                   ORDER BY key LIMIT ?5";
+        let sql = sql!(
+            "SELECT key FROM runs INDEXED BY runs_open
+             WHERE status = {pending} AND status {open} AND workflow = ?1
+               AND (handler IS NOT NULL OR triggered_by NOT IN (?2, ?3, ?4))
+             ORDER BY key LIMIT ?5"
+        );
         let [a, b, c] = TriggeredBy::HELD_BY_PAUSE.map(|held| code(&TriggeredBy::ALL, held));
-        let keys = self.keys(sql, params![workflow.0, a, b, c, limit])?;
-        Ok(keys.into_iter().map(RunKey).collect())
+        self.run_keys(sql, params![workflow.0, a, b, c, limit])
     }
 
     fn ready(&mut self, limit: usize) -> Result<Vec<RunKey>, Failure> {
         let sql = "SELECT key FROM runs INDEXED BY runs_ready
-                   WHERE lacks_place = 1 ORDER BY key LIMIT ?1";
-        Ok(self.keys(sql, params![limit])?.into_iter().map(RunKey).collect())
+                   WHERE waits_for_slot = 1 ORDER BY key LIMIT ?1";
+        self.run_keys(sql, params![limit])
     }
 
     fn active_runs(&mut self, id: WorkflowId, limit: usize) -> Result<Vec<RunKey>, Failure> {
-        let sql = "SELECT key FROM runs INDEXED BY runs_open
-                   WHERE status < 4 AND status IN (1, 2, 3) AND workflow = ?1 LIMIT ?2";
+        let sql = sql!(
+            "SELECT key FROM runs INDEXED BY runs_open
+             WHERE status {open} AND status {active} AND workflow = ?1 LIMIT ?2"
+        );
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        Ok(self.keys(sql, [id.0, limit])?.into_iter().map(RunKey).collect())
+        self.run_keys(sql, [id.0, limit])
     }
 
     fn owned_by(&mut self, node: NodeId, limit: usize) -> Result<Vec<RunKey>, Failure> {
-        // A run with an attempt that is being performed has status 1, running.
-        let sql = "SELECT key FROM runs INDEXED BY runs_open
-                   WHERE status < 4 AND status = 1 AND instr(owners, ?1) LIMIT ?2";
+        // A run with an attempt that is being performed is running.
+        let sql = sql!(
+            "SELECT key FROM runs INDEXED BY runs_open
+             WHERE status {open} AND status = {running} AND instr(owners, ?1) LIMIT ?2"
+        );
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        Ok(self.keys(sql, params![owner(node), limit])?.into_iter().map(RunKey).collect())
+        self.run_keys(sql, params![owner(node), limit])
     }
 
     fn ran_of(&mut self, id: ScheduleId, nominal: &[Timestamp]) -> Result<Vec<Timestamp>, Failure> {
-        // Outcomes 0 to 2 have a run, or will have one.
-        let sql = "SELECT DISTINCT nominal FROM ledger WHERE schedule = ?1 AND outcome < 3
-                   AND nominal IN (SELECT value FROM json_each(?2))";
+        let sql = sql!(
+            "SELECT DISTINCT nominal FROM ledger WHERE schedule = ?1 AND outcome {will_run}
+             AND nominal IN (SELECT value FROM json_each(?2))"
+        );
         let wanted: Vec<i64> = nominal.iter().copied().map(ms).collect();
         let wanted = serde_json::Value::from(wanted).to_string();
         let found = self.keys(sql, params![id.0, wanted])?;
@@ -325,7 +325,8 @@ impl TransactionReader for SqliteTransactionReader<'_> {
         step: u32,
         item: Item,
     ) -> Result<Option<StepRecord>, Failure> {
-        self.one(&self.memory.step_by_part, params![run.0, step, item.number()], decode::step)
+        let params = params![run.0, step, item.number()];
+        query::one(self.connection, STEP_BY_PART, params, |row| rows::step(row))
     }
 
     fn step_records(&mut self, run: RunKey) -> Result<Vec<StepRecord>, Failure> {
@@ -336,12 +337,11 @@ impl TransactionReader for SqliteTransactionReader<'_> {
         let sql = "SELECT run, step, item FROM queue INDEXED BY queue_by_name
                    WHERE queue = ?1 AND item >= -2 ORDER BY run, step, item LIMIT ?2";
         let mut statement = self.connection.prepare_cached(sql)?;
-        let read = |row: &Row<'_>| {
-            Ok((RunKey(row.get(0)?), Part { step: row.get(1)?, item: decode::item(row, 2)? }))
-        };
         let mut found = Vec::new();
         for queue in queues {
-            for part in statement.query_map(params![queue, limit], read)? {
+            for part in
+                statement.query_and_then(params![queue, limit], |row| rows::run_part(row))?
+            {
                 found.push(part?);
             }
         }
@@ -364,12 +364,12 @@ impl TransactionReader for SqliteTransactionReader<'_> {
         topic_reader::topic_named(self.connection, workflow, name)
     }
 
-    fn fates(
+    fn event_statuses(
         &mut self,
         topic: TopicId,
         ids: &[String],
     ) -> Result<Vec<Option<EventStatus>>, Failure> {
-        topic_reader::fates(self.connection, topic, ids)
+        topic_reader::event_statuses(self.connection, topic, ids)
     }
 
     fn reserved_by(&mut self, run: RunKey) -> Result<Vec<EventStatus>, Failure> {
@@ -415,7 +415,7 @@ impl TransactionReader for SqliteTransactionReader<'_> {
     }
 
     fn incident(&mut self, key: IncidentKey) -> Result<Option<Incident>, Failure> {
-        crate::sqlite::views::incidents::by_key(self.connection, key)
+        crate::sqlite::transaction::incidents::by_key(self.connection, key)
     }
 
     fn new_incident_key(&mut self) -> IncidentKey {
@@ -458,19 +458,18 @@ pub(crate) fn step_records(
     connection: &Connection,
     run: RunKey,
 ) -> Result<Vec<StepRecord>, Failure> {
-    let sql = format!("SELECT {} FROM steps WHERE run = ?1 ORDER BY step, item", decode::STEP);
-    let mut statement = connection.prepare_cached(&sql)?;
-    Ok(statement.query_map([run.0], decode::step)?.collect::<Result<_, _>>()?)
+    query::all(connection, STEPS_OF_RUN, [run.0], |row| rows::step(row))
 }
 
 pub(crate) fn run_key(connection: &Connection, id: &RunId) -> Result<Option<RunKey>, Failure> {
-    let found = match id {
-        RunId::Occurrence { schedule, n, retry } => connection
-            .prepare_cached("SELECT key FROM runs WHERE schedule = ?1 AND n = ?2 AND retry = ?3")?
-            .query_row(params![schedule.0, n, retry], |row| row.get(0)),
-        RunId::Other(uuid) => connection
-            .prepare_cached("SELECT key FROM runs WHERE uuid = ?1")?
-            .query_row([uuid.to_be_bytes()], |row| row.get(0)),
-    };
-    Ok(found.optional()?.map(RunKey))
+    match id {
+        RunId::Occurrence { schedule, n, retry } => {
+            let sql = "SELECT key FROM runs WHERE schedule = ?1 AND n = ?2 AND retry = ?3";
+            query::one(connection, sql, params![schedule.0, n, retry], |row| row.single())
+        }
+        RunId::Other(uuid) => {
+            let sql = "SELECT key FROM runs WHERE uuid = ?1";
+            query::one(connection, sql, [uuid.to_be_bytes()], |row| row.single())
+        }
+    }
 }

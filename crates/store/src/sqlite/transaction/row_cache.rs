@@ -71,8 +71,8 @@ fn is_running(schedule: &Schedule) -> bool {
 /// stored.
 fn is_plain(run: &Run) -> bool {
     let is_performed =
-        |active: &run::Activity| matches!(active.doing, ActivityStatus::Performed { .. });
-    let position = &run.position;
+        |active: &run::Activity| matches!(active.status, ActivityStatus::Performed { .. });
+    let position = &run.state;
     let whole = run.timeout.is_none_or(|timeout| timeout.subsec_nanos() % 1_000_000 == 0);
     let size = run.input.get().len() + run.output.as_ref().map_or(0, |output| output.get().len());
     run.status == RunStatus::Running

@@ -5,33 +5,21 @@ use engine::run::Part;
 use engine::topics::{Event, EventStatus, Subscriber, Topic};
 use engine::{EventKey, HandlerId, RunKey, TopicId, WorkflowId};
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
+use rusqlite::{Connection, Row, params};
 
+use crate::codes::sql;
 use crate::failure::Failure;
-use crate::sqlite::rows::{decode, topic_rows};
+use crate::rows::{
+    self, Row as _, event_columns, event_status_columns, handler_columns, topic_columns,
+};
+use crate::sqlite::connections::query::{all, first, one};
 
-fn one<T>(
-    connection: &Connection,
-    sql: &str,
-    params: impl Params,
-    read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
-) -> Result<Option<T>, Failure> {
-    Ok(connection.prepare_cached(sql)?.query_row(params, read).optional()?)
-}
-
-fn all<T>(
-    connection: &Connection,
-    sql: &str,
-    params: impl Params,
-    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-) -> Result<Vec<T>, Failure> {
-    let mut statement = connection.prepare_cached(sql)?;
-    Ok(statement.query_map(params, read)?.collect::<Result<_, _>>()?)
-}
+pub(crate) const HANDLER_BY_ID: &str =
+    concat!("SELECT ", handler_columns!(), " FROM handlers h WHERE h.id = ?1");
 
 pub(crate) fn topic(connection: &Connection, id: TopicId) -> Result<Option<Topic>, Failure> {
-    let sql = format!("SELECT {} FROM topics t WHERE t.id = ?1", topic_rows::TOPIC);
-    one(connection, &sql, [id.0], topic_rows::topic)
+    const SQL: &str = concat!("SELECT ", topic_columns!(), " FROM topics t WHERE t.id = ?1");
+    one(connection, SQL, [id.0], |row| rows::topic(row))
 }
 
 pub(crate) fn topic_named(
@@ -39,7 +27,7 @@ pub(crate) fn topic_named(
     workflow: Option<WorkflowId>,
     name: &str,
 ) -> Result<Option<TopicId>, Failure> {
-    let read = |row: &Row<'_>| row.get(0).map(TopicId);
+    let read = |row: &Row<'_>| row.single();
     match workflow {
         Some(workflow) => {
             let sql = "SELECT id FROM topics WHERE workflow = ?1 AND name = ?2";
@@ -52,42 +40,41 @@ pub(crate) fn topic_named(
     }
 }
 
-pub(crate) fn fates(
+pub(crate) fn event_statuses(
     connection: &Connection,
     topic: TopicId,
     message_ids: &[String],
 ) -> Result<Vec<Option<EventStatus>>, Failure> {
-    let sql = format!(
-        "SELECT {} FROM events e INDEXED BY events_by_message
-         WHERE e.topic = ?1 AND e.message_id = ?2",
-        topic_rows::FATE
+    const SQL: &str = concat!(
+        "SELECT ",
+        event_status_columns!(),
+        " FROM events e INDEXED BY events_by_message WHERE e.topic = ?1 AND e.message_id = ?2"
     );
-    let mut statement = connection.prepare_cached(&sql)?;
-    let mut found = Vec::with_capacity(message_ids.len());
-    for id in message_ids {
-        found.push(statement.query_row(params![topic.0, id], topic_rows::fate).optional()?);
-    }
-    Ok(found)
+    let mut statement = connection.prepare_cached(SQL)?;
+    let status = |id| first(&mut statement, params![topic.0, id], |row| rows::event_status(row));
+    message_ids.iter().map(status).collect()
 }
 
 pub(crate) fn reserved_by(
     connection: &Connection,
     run: RunKey,
 ) -> Result<Vec<EventStatus>, Failure> {
-    let sql = format!(
-        "SELECT {} FROM events e INDEXED BY events_reserved
-         WHERE e.state = 1 AND e.run = ?1 ORDER BY e.key",
-        topic_rows::FATE
+    const SQL: &str = sql!(
+        "SELECT ",
+        event_status_columns!(),
+        " FROM events e INDEXED BY events_reserved
+         WHERE e.state = {event_reserved} AND e.run = ?1 ORDER BY e.key"
     );
-    all(connection, &sql, [run.0], topic_rows::fate)
+    all(connection, SQL, [run.0], |row| rows::event_status(row))
 }
 
 pub(crate) fn event(connection: &Connection, key: EventKey) -> Result<Option<Event>, Failure> {
-    let sql = format!(
-        "SELECT {} FROM events e JOIN messages m ON m.event = e.key WHERE e.key = ?1",
-        topic_rows::EVENT
+    const SQL: &str = concat!(
+        "SELECT ",
+        event_columns!(),
+        " FROM events e JOIN messages m ON m.event = e.key WHERE e.key = ?1"
     );
-    Ok(all(connection, &sql, params![key.0], topic_rows::event)?.pop())
+    one(connection, SQL, [key.0], |row| rows::event(row))
 }
 
 pub(crate) fn pending_events(
@@ -95,12 +82,13 @@ pub(crate) fn pending_events(
     topic: TopicId,
     limit: usize,
 ) -> Result<Vec<Event>, Failure> {
-    let sql = format!(
-        "SELECT {} FROM events e INDEXED BY events_pending JOIN messages m ON m.event = e.key
-         WHERE e.state = 0 AND e.topic = ?1 ORDER BY e.created_at, e.key LIMIT ?2",
-        topic_rows::EVENT
+    const SQL: &str = sql!(
+        "SELECT ",
+        event_columns!(),
+        " FROM events e INDEXED BY events_pending JOIN messages m ON m.event = e.key
+         WHERE e.state = {event_pending} AND e.topic = ?1 ORDER BY e.created_at, e.key LIMIT ?2"
     );
-    all(connection, &sql, params![topic.0, limit], topic_rows::event)
+    all(connection, SQL, params![topic.0, limit], |row| rows::event(row))
 }
 
 pub(crate) fn oldest_pending(
@@ -108,14 +96,12 @@ pub(crate) fn oldest_pending(
     topic: TopicId,
     limit: usize,
 ) -> Result<Vec<(EventKey, Timestamp)>, Failure> {
-    let sql = "SELECT key, created_at FROM events INDEXED BY events_pending
-               WHERE state = 0 AND topic = ?1 ORDER BY created_at, key LIMIT ?2";
-    let read = |row: &Row<'_>| Ok((EventKey(row.get(0)?), decode::instant(row, 1)?));
-    all(connection, sql, params![topic.0, limit], read)
+    let sql = sql!(
+        "SELECT key, created_at FROM events INDEXED BY events_pending
+         WHERE state = {event_pending} AND topic = ?1 ORDER BY created_at, key LIMIT ?2"
+    );
+    all(connection, sql, params![topic.0, limit], |row| row.tuple())
 }
-
-/// The handler id that stands for a workflow's triggers.
-pub(crate) const TRIGGERS: i64 = 0;
 
 pub(crate) fn subscribers(
     connection: &Connection,
@@ -123,14 +109,10 @@ pub(crate) fn subscribers(
 ) -> Result<Vec<Subscriber>, Failure> {
     let sql = "SELECT workflow, handler FROM subscriptions WHERE topic = ?1
                ORDER BY workflow, handler";
-    let read = |row: &Row<'_>| {
-        let workflow = WorkflowId(row.get(0)?);
-        Ok(match row.get(1)? {
-            TRIGGERS => Subscriber::Triggers(workflow),
-            handler => Subscriber::Consumer(workflow, HandlerId(handler)),
-        })
-    };
-    all(connection, sql, [topic.0], read)
+    all(connection, sql, [topic.0], |row| {
+        let (workflow, handler) = row.tuple()?;
+        Ok(rows::subscriber(workflow, handler))
+    })
 }
 
 pub(crate) fn waiting_for(
@@ -146,13 +128,9 @@ pub(crate) fn waiting_for(
         Some((run, part)) => (run.0, i64::from(part.step), part.item.number()),
         None => (i64::MIN, 0, 0),
     };
-    let read = |row: &Row<'_>| {
-        Ok((RunKey(row.get(0)?), Part { step: row.get(1)?, item: decode::item(row, 2)? }))
-    };
-    all(connection, sql, params![topic.0, run, step, item, limit], read)
+    all(connection, sql, params![topic.0, run, step, item, limit], |row| rows::run_part(row))
 }
 
 pub(crate) fn handler(connection: &Connection, id: HandlerId) -> Result<Option<Handler>, Failure> {
-    let sql = format!("SELECT {} FROM handlers h WHERE h.id = ?1", topic_rows::HANDLER);
-    one(connection, &sql, [id.0], topic_rows::handler)
+    one(connection, HANDLER_BY_ID, [id.0], |row| rows::handler(row))
 }

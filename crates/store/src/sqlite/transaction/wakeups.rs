@@ -2,19 +2,18 @@
 
 use std::collections::HashSet;
 
+use engine::NodeId;
 use engine::turn::{TransactionReader as _, Wakeup};
-use engine::{HandlerId, NodeId, RunKey, ScheduleId};
 use jiff::Timestamp;
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, params};
 
+use crate::codes::WAKEUP_KINDS;
 use crate::failure::Failure;
-use crate::sqlite::rows::decode;
-use crate::sqlite::rows::decode::ms;
-use crate::sqlite::transaction::apply::{
-    WAKE_HANDLER, WAKE_NODE, WAKE_RUN, WAKE_SCHEDULE, WAKEUP_KINDS,
-};
+use crate::rows::Row as _;
+use crate::sqlite::connections::query;
 use crate::sqlite::transaction::core::Core;
-use crate::wakeups::fair;
+use crate::stored::ms;
+use crate::wakeups::{fair, read_wakeup, stored_wakeup};
 
 impl Core {
     /// Claims due wakeups, in order of their time. If more wakeups of some kinds are due than a
@@ -48,19 +47,19 @@ impl Core {
     fn wakeups(
         &self,
         sql: &str,
-        kind: i64,
+        kind: i16,
         now: Timestamp,
         limit: usize,
     ) -> Result<Vec<(i64, Wakeup)>, Failure> {
-        let mut statement = self.connection.prepare_cached(sql)?;
-        let read = |row: &Row<'_>| Ok((row.get(0)?, wakeup(kind, row.get(1)?)));
-        let rows = statement.query_map(params![kind, ms(now), limit], read)?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        query::all(&self.connection, sql, params![kind, ms(now), limit], |row| {
+            let (due, id) = row.tuple()?;
+            Ok((due, read_wakeup(kind, id)?))
+        })
     }
 
-    fn forget_wakeup(&self, due: i64, kind: i64, id: i64) -> Result<(), Failure> {
+    fn forget_wakeup(&self, due: i64, kind: i16, id: i64) -> Result<(), Failure> {
         let sql = "DELETE FROM wakeups WHERE due = ?1 AND kind = ?2 AND id = ?3";
-        self.connection.prepare_cached(sql)?.execute([due, kind, id])?;
+        self.connection.prepare_cached(sql)?.execute(params![due, kind, id])?;
         Ok(())
     }
 
@@ -96,17 +95,12 @@ impl Core {
                 Wakeup::Schedule(id) => self.reader().schedule(id)?.and_then(|s| s.wake_at()),
                 Wakeup::Handler(id) => self.reader().handler(id)?.and_then(|handler| handler.due()),
             };
-            let (kind, id) = match wakeup {
-                Wakeup::Run(key) => (WAKE_RUN, key.0),
-                Wakeup::Schedule(id) => (WAKE_SCHEDULE, id.0),
-                Wakeup::Handler(id) => (WAKE_HANDLER, id.0),
-                Wakeup::Node(node) => (WAKE_NODE, node.0),
-            };
+            let (kind, id) = stored_wakeup(wakeup);
             self.forget_wakeup(due, kind, id)?;
             if wants.is_some_and(|at| at <= now) {
                 tracing::error!(?wakeup, "what was due is still due: looked at again in a second");
                 let sql = "INSERT OR IGNORE INTO wakeups (due, kind, id) VALUES (?1, ?2, ?3)";
-                self.connection.prepare_cached(sql)?.execute([ms(now) + 1_000, kind, id])?;
+                self.connection.prepare_cached(sql)?.execute(params![ms(now) + 1_000, kind, id])?;
             }
         }
         Ok(())
@@ -118,17 +112,8 @@ pub(crate) fn next_wakeup(connection: &Connection) -> Result<Option<Timestamp>, 
     let mut statement = connection.prepare_cached(sql)?;
     let mut earliest = None;
     for kind in WAKEUP_KINDS {
-        let due = statement.query_row([kind], |row| decode::maybe_instant(row, 0))?;
-        earliest = earliest.into_iter().chain(due).min();
+        let due = query::first(&mut statement, [kind], |row| row.single::<Option<Timestamp>>())?;
+        earliest = earliest.into_iter().chain(due.flatten()).min();
     }
     Ok(earliest)
-}
-
-fn wakeup(kind: i64, id: i64) -> Wakeup {
-    match kind {
-        WAKE_RUN => Wakeup::Run(RunKey(id)),
-        WAKE_SCHEDULE => Wakeup::Schedule(ScheduleId(id)),
-        WAKE_NODE => Wakeup::Node(NodeId(id)),
-        _ => Wakeup::Handler(HandlerId(id)),
-    }
 }

@@ -8,10 +8,10 @@ use jiff::Timestamp;
 use rusqlite::Connection;
 
 use crate::failure::Failure;
-use crate::sqlite::transaction::minute_counts;
+use crate::sqlite::connections::query::answer;
 use crate::sqlite::views::counted::{Question, steps};
-use crate::sqlite::views::{not_run, runs};
-use crate::view::{Cursor, RunQuery, UnusualQuery};
+use crate::view::{Cursor, NotRunQuery, RunQuery};
+use crate::views::{figures, not_run, runs};
 
 /// A store with `size` ended runs, ten each minute, of which one failed, and a ledger row for each
 /// minute, of an occurrence that did not run. After the ended runs come as many open ones. One run
@@ -24,7 +24,7 @@ fn crowd(size: u64) -> Connection {
     let run = |key: &str, status: &str| {
         format!(
             "{numbers} INSERT INTO runs (key, uuid, workflow, version, retry, triggered_by, status,
-               created_at, state, lacks_place, overdue, input)
+               created_at, state, waits_for_slot, overdue, input)
              SELECT {key}, CAST(printf('%016d', {key}) AS BLOB), 1 + i % 8, 1, 0, 0, {status},
                ({key}) * 6000, '{{}}', 0, {key} = 3, 'null' FROM k;"
         )
@@ -52,7 +52,7 @@ fn at(seconds: i64) -> Option<Timestamp> {
 }
 
 fn runs(connection: &Connection, query: RunQuery) -> Result<usize, Failure> {
-    Ok(runs::runs(connection, &RunQuery { limit: 5, ..query })?.items.len())
+    Ok(answer(runs::runs(connection, &RunQuery { limit: 5, ..query }))?.items.len())
 }
 
 fn of(status: &[RunStatus]) -> RunQuery {
@@ -74,29 +74,29 @@ const QUESTIONS: [(&str, Question); 14] = [
     ("what failed of a workflow, long ago", |c| {
         runs(c, RunQuery { workflow: EIGHTH, ..of(&[RunStatus::Failed]) })
     }),
-    ("what was late", |c| runs(c, RunQuery { overdue: true, ..RunQuery::default() })),
+    ("what was late", |c| runs(c, RunQuery { overdue: Some(true), ..RunQuery::default() })),
     ("created in a minute of long ago", |c| {
         runs(c, RunQuery { since: at(60), until: at(90), ..RunQuery::default() })
     }),
     ("the last runs", |c| {
         let workflows: Vec<WorkflowId> = (1..9).map(WorkflowId).collect();
-        Ok(runs::last_runs(c, &workflows)?.len())
+        Ok(answer(runs::last_runs(c, &workflows))?.len())
     }),
     ("what did not run", |c| {
-        let query = |outcome, after| UnusualQuery { outcome, limit: 5, after, since: at(60) };
+        let query = |outcome, after| NotRunQuery { outcome, limit: 5, after, since: at(60) };
         let after = Some(Cursor::Decided(at(30_000).unwrap_or_default(), engine::ScheduleId(1), 0));
-        let missed = not_run::unusual(c, &query(Some(Outcome::Missed), None))?.items.len();
-        let later = not_run::unusual(c, &query(None, after))?.items.len();
-        Ok(not_run::unusual(c, &query(None, None))?.items.len() + later + missed.min(1))
+        let missed = answer(not_run::not_run(c, &query(Some(Outcome::Missed), None)))?.items.len();
+        let later = answer(not_run::not_run(c, &query(None, after)))?.items.len();
+        Ok(answer(not_run::not_run(c, &query(None, None)))?.items.len() + later + missed.min(1))
     }),
     ("nothing was dropped", |c| {
         let outcome = Some(Outcome::Dropped);
-        let query = UnusualQuery { outcome, limit: 5, ..UnusualQuery::default() };
-        Ok(5 + not_run::unusual(c, &query)?.items.len())
+        let query = NotRunQuery { outcome, limit: 5, ..NotRunQuery::default() };
+        Ok(5 + answer(not_run::not_run(c, &query))?.items.len())
     }),
     ("tallies of an hour", |c| {
-        Ok(minute_counts::tallies(c, at(6_000).unwrap_or_default(), at(9_600).unwrap_or_default())?
-            .len())
+        let (from, to) = (at(6_000).unwrap_or_default(), at(9_600).unwrap_or_default());
+        Ok(answer(figures::tallies(c, from, to))?.len())
     }),
 ];
 

@@ -6,12 +6,13 @@ use engine::{RunKey, TopicId, WorkflowId};
 use rusqlite::Connection;
 
 use crate::failure::Failure;
+use crate::sqlite::connections::query::answer;
 use crate::sqlite::maintenance::topic_expiry::{expire_in, is_needed};
 use crate::sqlite::transaction::topic_reader;
 use crate::sqlite::views::counted::{Question, steps};
-use crate::sqlite::views::topics;
 use crate::topic_view::{EventQuery, MutationQuery, TopicQuery};
 use crate::view::Cursor;
+use crate::views::topics;
 
 const TOPIC: TopicId = TopicId(1);
 
@@ -45,7 +46,7 @@ fn with_history(past: u64) -> Connection {
              {few} {};
              INSERT INTO messages (event, payload) SELECT key, '1' FROM events;
              {many} INSERT INTO runs (key, uuid, workflow, version, retry, triggered_by, status,
-                created_at, state, lacks_place, overdue, input)
+                created_at, state, waits_for_slot, overdue, input)
              SELECT i, CAST(printf('%016d', i) AS BLOB), 1, 1, 0, 0, 4, 0, '', 0, 0, 'null' FROM n;
              {many} INSERT INTO mutations (run, workflow, handler, status, started_at, updated_at)
              SELECT i, 1, 'c', 1, 0, 0 FROM n",
@@ -65,23 +66,23 @@ fn page(
     after: Option<Cursor>,
 ) -> Result<usize, Failure> {
     let query = EventQuery { topic: TOPIC, state, oldest_first, limit: 5, after };
-    Ok(topics::events(connection, &query)?.items.len())
+    Ok(answer(topics::events(connection, &query))?.items.len())
 }
 
 const QUESTIONS: [(&str, Question); 13] = [
     ("topic", |c| Ok(topic_reader::topic(c, TOPIC)?.iter().len())),
-    ("fates", |c| {
+    ("event statuses", |c| {
         let ids = ["m7", "m200001", "nobody"].map(str::to_owned);
-        Ok(topic_reader::fates(c, TOPIC, &ids)?.iter().flatten().count())
+        Ok(topic_reader::event_statuses(c, TOPIC, &ids)?.iter().flatten().count())
     }),
     ("reserved", |c| Ok(topic_reader::reserved_by(c, RunKey(300_000))?.len())),
     ("pending", |c| Ok(topic_reader::pending_events(c, TOPIC, 5)?.len())),
     ("oldest pending", |c| Ok(topic_reader::oldest_pending(c, TOPIC, 1)?.len())),
     ("topics", |c| {
         let query = TopicQuery { limit: 5, ..TopicQuery::default() };
-        Ok(topics::topics(c, &query)?.items.len())
+        Ok(answer(topics::topics(c, &query))?.items.len())
     }),
-    ("handlers", |c| Ok(topics::handlers(c, WorkflowId(1))?.len())),
+    ("handlers", |c| Ok(answer(topics::handlers(c, WorkflowId(1)))?.len())),
     ("all events", |c| Ok(page(c, None, true, None)? + page(c, None, false, None)?)),
     ("events by state", |c| {
         let mut found = 0;
@@ -97,8 +98,8 @@ const QUESTIONS: [(&str, Question); 13] = [
     }),
     ("mutations", |c| {
         let query = |workflow| MutationQuery { workflow, limit: 5, after: None };
-        let of_all = topics::mutations(c, &query(None))?.items.len();
-        Ok(of_all + topics::mutations(c, &query(Some(WorkflowId(1))))?.items.len())
+        let of_all = answer(topics::mutations(c, &query(None)))?.items.len();
+        Ok(of_all + answer(topics::mutations(c, &query(Some(WorkflowId(1)))))?.items.len())
     }),
     ("what has expired", |c| expire_in(c, TOPIC.0, 0, 10)),
     ("whether a run is needed", |c| Ok(usize::from(is_needed(c, 300_000)?))),

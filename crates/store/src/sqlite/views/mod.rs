@@ -1,17 +1,9 @@
-//! The questions that people and pages ask: read only.
+//! What the views of runs need from this store, and tests of what views cost.
 
-pub(crate) mod access;
 #[cfg(test)]
 pub(crate) mod counted;
 #[cfg(test)]
 pub(crate) mod crowded;
 #[cfg(test)]
 pub(crate) mod history;
-pub(crate) mod incidents;
-pub(crate) mod not_run;
 pub(crate) mod runs;
-pub(crate) mod schedules;
-pub(crate) mod search;
-pub(crate) mod topics;
-pub(crate) mod waiting;
-pub(crate) mod workflows;

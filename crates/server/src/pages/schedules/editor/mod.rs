@@ -11,6 +11,7 @@ use axum::extract::RawQuery;
 use axum::http::header::ACCEPT;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
+use language::definition::DeclaredBy;
 use maud::{Markup, html};
 
 use self::form_state::{Field, FormState};
@@ -83,8 +84,8 @@ pub(super) async fn edit(
     SchedulePath(id): SchedulePath,
 ) -> Result<Response, Problem> {
     let looked = Looked::at(&context, id).await?;
-    if looked.schedule().trigger.is_some() {
-        return Ok(context.show(Page::new(looked.name(), elsewhere(&looked))));
+    if let Some(by) = &looked.schedule().declared_by {
+        return Ok(context.show(Page::new(looked.name(), elsewhere(&looked, by))));
     }
     let typed = Typed::of(&looked.schedule().declared);
     let told = preview::of_declared(&context, &looked);
@@ -136,13 +137,13 @@ async fn send(
 }
 
 /// Explains where to change a schedule that a definition declares.
-fn elsewhere(looked: &Looked) -> Markup {
+fn elsewhere(looked: &Looked, by: &DeclaredBy) -> Markup {
     let schedule = looked.schedule();
     html! {
         div.head { h1 { (looked.name()) } }
         div.said {
             p {
-                "This schedule is declared by trigger " code { (schedule.trigger.as_deref().unwrap_or_default()) }
+                "This schedule is declared by trigger " code { (by) }
                 " of workflow " strong { (looked.view.workflow_name) } ". "
                 "It is changed there, with a new version of the workflow."
             }

@@ -111,10 +111,7 @@ impl FormState<'_> {
         let is_wall =
             typed.is_empty() || (typed.parse::<DateTime>().is_ok() && !typed.ends_with('Z'));
         let field = Field::new("At", "at").hint("on the clock of its zone");
-        match is_wall {
-            true => self.line(&field.kind("datetime-local")),
-            false => self.line(&field),
-        }
+        if is_wall { self.line(&field.kind("datetime-local")) } else { self.line(&field) }
     }
 
     fn recurrence(&self) -> Markup {

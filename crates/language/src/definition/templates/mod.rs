@@ -1,0 +1,349 @@
+//! Conditions and templates in a definition: which texts are filled in, and what they may name.
+
+mod fill;
+pub(super) mod injection;
+mod interpreters;
+mod starters;
+pub(super) mod working_folder;
+
+use std::collections::HashSet;
+use std::ptr;
+
+use crate::definition::limits;
+use crate::definition::reading::{Field, Reading, json};
+use crate::definition::text::{Flaw, Kind, Node, Span, cut, join, join_index};
+use crate::expression::{self, Fault, Key, References, Root, ValueReference};
+use crate::input_schema::{InputSchema, NoSuchPart};
+
+pub(super) use injection::{Injection, Stdin};
+
+/// The fields of `input` in the templates of a webhook trigger.
+const OF_A_CALL: [&str; 2] = ["body", "headers"];
+
+/// The name under which templates may also reach the payload that `input` is.
+const PAYLOAD: &str = "payload";
+
+/// When a text is filled in, which determines the names it may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// When the engine decides what a run does. The value is stored with the run.
+    Decided,
+    /// When an attempt is performed. Secrets are available too.
+    Performed,
+    /// When a webhook is called.
+    Called,
+    /// When an event is published.
+    Published,
+    /// When an event is published that a run may wait for.
+    Awaited,
+}
+
+impl Place {
+    fn roots(self) -> &'static [Root] {
+        match self {
+            Place::Decided => &[Root::Input, Root::Steps, Root::Run, Root::Workflow],
+            Place::Performed => {
+                &[Root::Input, Root::Steps, Root::Run, Root::Workflow, Root::Secrets]
+            }
+            Place::Called => &[Root::Input],
+            Place::Published => &[Root::Event],
+            Place::Awaited => &[Root::Event, Root::Input, Root::Steps, Root::Run, Root::Workflow],
+        }
+    }
+}
+
+/// A step that a text mentions.
+pub(super) struct StepReference {
+    pub(super) path: String,
+    pub(super) span: Span,
+    pub(super) id: String,
+}
+
+/// What was found in the texts read so far.
+#[derive(Default)]
+pub(super) struct Templates {
+    /// The schema of `item` inside of a `for_each`, where `item` and `index` are known.
+    pub(super) item: Option<InputSchema>,
+    /// The schema of `input`, if the definition declares one.
+    pub(super) input: Option<InputSchema>,
+    references: Vec<StepReference>,
+    /// Texts that are filled in, and scripts, where braces mean something else.
+    filled: HashSet<*const Node>,
+    count: usize,
+}
+
+impl Templates {
+    /// Whether a text was read as one that is filled in, or as one that is never a template.
+    pub(super) fn is_filled(&self, node: &Node) -> bool {
+        self.filled.contains(&ptr::from_ref(node))
+    }
+
+    /// Marks a text whose braces its own reader handles.
+    pub(super) fn fill(&mut self, node: &Node) {
+        self.filled.insert(ptr::from_ref(node));
+    }
+
+    /// What is known of a part of `input` or `item`: its schema, or that it cannot exist.
+    fn part(&self, value: &ValueReference) -> Result<Option<&InputSchema>, NoSuchPart<'_>> {
+        let keys = &value.keys[..];
+        let (schema, before) = match (value.root, &self.input) {
+            (Root::Item, _) => (self.item.as_ref(), 0),
+            // `input.payload` means the payload, unless the payload has a field of that name.
+            (_, Some(input)) if is_payload(keys) && !input.properties.contains_key(PAYLOAD) => {
+                (Some(input), 1)
+            }
+            (_, input) => (input.as_ref(), 0),
+        };
+        let Some(schema) = schema else { return Ok(None) };
+        let part = schema.part(&keys[before..]);
+        part.map_err(|missing| NoSuchPart { index: missing.index + before, ..missing })
+    }
+
+    /// The schema of the items of a list: that of `input`, or what the written items have.
+    pub(super) fn schema_of_items(&self, list: &serde_json::Value) -> InputSchema {
+        let known = match list {
+            serde_json::Value::Array(items) => Some(InputSchema::of_items(items)),
+            serde_json::Value::String(text) => {
+                expression::only_value(text).and_then(|mut value| {
+                    value.keys.push(Key::Index);
+                    self.part(&value).ok().flatten().cloned()
+                })
+            }
+            _ => None,
+        };
+        known.unwrap_or_default()
+    }
+
+    /// Takes the mentions found since the last call.
+    pub(super) fn take(&mut self) -> Vec<StepReference> {
+        std::mem::take(&mut self.references)
+    }
+}
+
+impl Reading<'_> {
+    /// Reads an expression that decides what a run does.
+    pub(super) fn condition(&mut self, field: &Field<'_>) -> Option<String> {
+        self.condition_at(field, Place::Decided)
+    }
+
+    /// Reads an expression that is evaluated at this place.
+    pub(super) fn condition_at(&mut self, field: &Field<'_>, place: Place) -> Option<String> {
+        if let Kind::Bool(value) = &field.node.kind {
+            return Some(value.to_string());
+        }
+        let text = self.text_such_as(field, "a text such as input.total > 100")?;
+        self.templates.fill(field.node);
+        let checked = expression::check_condition(text);
+        self.references(field, checked.map_err(|fault| vec![fault]), place)?;
+        Some(text.to_owned())
+    }
+
+    /// Reads a text that may contain templates.
+    pub(super) fn template(&mut self, field: &Field<'_>, place: Place) -> Option<String> {
+        let text = self.text(field)?;
+        self.check_template(field, text, place)?;
+        Some(text.to_owned())
+    }
+
+    /// Reads a value of limited size whose texts may contain templates.
+    pub(super) fn filled_value(&mut self, field: &Field<'_>, place: Place) -> serde_json::Value {
+        self.check_below(field, place);
+        json::payload(self, field, limits::PAYLOAD_BYTES)
+    }
+
+    fn check_below(&mut self, field: &Field<'_>, place: Place) {
+        match &field.node.kind {
+            Kind::Text(text) => {
+                self.check_template(field, text, place);
+            }
+            Kind::List(items) => {
+                for (at, node) in items.iter().enumerate() {
+                    self.check_below(&Field { path: join_index(&field.path, at), node }, place);
+                }
+            }
+            Kind::Map(entries) => {
+                for entry in entries {
+                    let path = join(&field.path, &entry.key);
+                    self.check_below(&Field { path, node: &entry.value }, place);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn check_template(
+        &mut self,
+        field: &Field<'_>,
+        text: &str,
+        place: Place,
+    ) -> Option<()> {
+        if !text.contains("{{") {
+            return Some(());
+        }
+        self.templates.fill(field.node);
+        self.references(field, expression::check_template(text), place)
+    }
+
+    fn references(
+        &mut self,
+        field: &Field<'_>,
+        checked: Result<References, Vec<Fault>>,
+        place: Place,
+    ) -> Option<()> {
+        let mut known: Vec<Root> = place.roots().to_vec();
+        if self.templates.item.is_some() {
+            known.extend([Root::Item, Root::Index]);
+        }
+        let found = match checked {
+            Ok(found) => found,
+            Err(faults) => {
+                for fault in faults {
+                    let allowed = match fault.code {
+                        "name" => Some(names(&known)),
+                        _ => fault.allowed.clone(),
+                    };
+                    self.fault(field, Fault { allowed, ..fault });
+                }
+                return None;
+            }
+        };
+        self.templates.count += found.roots.len();
+        if self.templates.count > limits::REFERENCES {
+            let flaw = Flaw::new("limit", "too many names in the templates of this definition");
+            let flaw = flaw.allow(format!("at most {}", limits::REFERENCES));
+            // Reported only once.
+            if self.templates.count - found.roots.len() <= limits::REFERENCES {
+                self.report(&field.path, field.node.span, flaw);
+            }
+            return None;
+        }
+        for (root, span) in found.roots {
+            if !known.contains(&root) {
+                let span = self.inside(field.node, span);
+                self.report(&field.path, span, not_here(root, &known));
+            }
+        }
+        for value in found.values.iter().filter(|value| known.contains(&value.root)) {
+            self.value_fields(field, value, place);
+        }
+        // If steps are not available here at all, that was already reported.
+        let steps = if known.contains(&Root::Steps) { found.steps } else { Vec::new() };
+        for step in steps {
+            let span = self.inside(field.node, step.span);
+            let path = field.path.clone();
+            self.templates.references.push(StepReference { path, span, id: step.id });
+        }
+        Some(())
+    }
+
+    /// Reports a field of `input` or `item` that cannot exist.
+    fn value_fields(&mut self, field: &Field<'_>, value: &ValueReference, place: Place) {
+        let flaw = match (place, &value.keys[..]) {
+            (Place::Called, [Key::Name(name), ..]) if !OF_A_CALL.contains(&name.as_str()) => {
+                no_field("input", name, &OF_A_CALL)
+            }
+            (Place::Called, _) => return,
+            _ if value.may_be_missing => return,
+            _ => match self.templates.part(value) {
+                Err(missing) => missing_field(value, &missing),
+                Ok(_) => return,
+            },
+        };
+        let span = self.inside(field.node, value.span.clone());
+        self.report(&field.path, span, flaw);
+    }
+
+    fn fault(&mut self, field: &Field<'_>, fault: Fault) {
+        let span = self.inside(field.node, fault.span.clone());
+        let flaw = Flaw {
+            allowed: fault.allowed,
+            remedy: fault.remedy,
+            excerpt: self.value_excerpt(field.node, fault.span),
+            ..Flaw::new(fault.code, fault.message)
+        };
+        self.report(&field.path, span, flaw);
+    }
+
+    /// Reports every template that nothing fills in: it must not be taken literally.
+    pub(super) fn no_other_templates(&mut self, root: &Node) {
+        if self.is_described() || self.source().text().contains("{{") {
+            self.search(&Field { path: String::new(), node: root });
+        }
+    }
+
+    fn search(&mut self, field: &Field<'_>) {
+        // A flaw was already reported there, and its templates were not read.
+        if self.has_flaw_at(&field.path) {
+            return;
+        }
+        match &field.node.kind {
+            Kind::Text(text) if text.contains("{{") && !self.templates.is_filled(field.node) => {
+                self.report(&field.path, field.node.span, literal());
+            }
+            Kind::List(items) => {
+                for (at, node) in items.iter().enumerate() {
+                    self.search(&Field { path: join_index(&field.path, at), node });
+                }
+            }
+            Kind::Map(entries) => {
+                for entry in entries {
+                    let path = join(&field.path, &entry.key);
+                    if entry.key.contains("{{") && !self.has_flaw_at(&path) {
+                        self.report(&path, entry.key_span, literal());
+                    }
+                    self.search(&Field { path, node: &entry.value });
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn is_payload(keys: &[Key]) -> bool {
+    matches!(keys.first(), Some(Key::Name(name)) if name == PAYLOAD)
+}
+
+fn missing_field(value: &ValueReference, missing: &NoSuchPart<'_>) -> Flaw {
+    let mut of = value.root.name().to_owned();
+    for key in &value.keys[..missing.index] {
+        match key {
+            Key::Name(name) => of.push_str(&format!(".{}", cut(name))),
+            Key::Index | Key::Computed => of.push_str("[…]"),
+        }
+    }
+    let name = match value.keys.get(missing.index) {
+        Some(Key::Name(name)) => name,
+        _ => "",
+    };
+    if !missing.is_of_list() {
+        return no_field(&of, name, &missing.listed());
+    }
+    let flaw = Flaw::new("field", format!("{of} is a list and has no {}", cut(name)));
+    flaw.suggest(format!("an item of it, such as {of}[0].{}", cut(name)))
+}
+
+fn no_field(of: &str, name: &str, listed: &[&str]) -> Flaw {
+    let flaw = Flaw::new("field", format!("{of} has no {}", cut(name)));
+    if listed.is_empty() {
+        return flaw;
+    }
+    flaw.did_you_mean(name, listed.iter().copied()).allow(listed.join(", "))
+}
+
+fn literal() -> Flaw {
+    Flaw::new("template", "templates ({{ … }}) are not filled in here").suggest("a text without {{")
+}
+
+fn not_here(root: Root, known: &[Root]) -> Flaw {
+    let name = root.name();
+    let flaw = match root {
+        Root::Secrets => Flaw::new("secret", "secrets are known only to what is performed"),
+        _ => Flaw::new("name", format!("{name} is not known here")),
+    };
+    flaw.allow(names(known))
+}
+
+fn names(roots: &[Root]) -> String {
+    let names: Vec<&str> = roots.iter().map(|root| root.name()).collect();
+    names.join(", ")
+}

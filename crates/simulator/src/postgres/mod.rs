@@ -1,0 +1,4 @@
+//! Worlds on a real PostgreSQL.
+
+pub(crate) mod copy;
+pub(crate) mod schema;

@@ -1,0 +1,90 @@
+//! What the engine decides inside a transaction, in both stores alike.
+
+use std::collections::HashSet;
+
+use engine::turn::{Answer, Capacity, Command, TransactionReader, Turn, Turned, Wakeup};
+use engine::{Moment, NodeId, ScheduleId};
+use language::Rules;
+use language::notification_setup::Setup;
+
+use crate::failure::Failure;
+use crate::request::{Report, TurnRequest};
+use crate::set_aside::{counting, guarded};
+
+/// What a turn or command is decided by.
+pub(crate) struct Deciding<'a> {
+    pub(crate) rules: &'a Rules,
+    pub(crate) moment: Moment,
+    pub(crate) node: NodeId,
+    pub(crate) traced: bool,
+    pub(crate) set_aside: &'a HashSet<Wakeup>,
+    pub(crate) setup: &'a Setup,
+}
+
+impl Deciding<'_> {
+    /// Decides a turn. Returns what is to be written, and how many reports were refused.
+    pub(crate) fn turn<R: TransactionReader<Error = Failure>>(
+        self,
+        reader: &mut R,
+        request: &TurnRequest,
+        reports: impl ExactSizeIterator<Item = Report>,
+        outdated: &[ScheduleId],
+        due: &[(i64, Wakeup)],
+    ) -> Result<(Turned, usize), Failure> {
+        let Deciding { rules, moment, node, traced, set_aside, setup } = self;
+        let turn = Turn::new(reader, rules, moment, node, request.capacity);
+        let mut turn = turn.traced(traced).without(set_aside).telling(setup);
+        turn.expect(due.len() + reports.len());
+        let mut refused = 0;
+        let decided = guarded(|| {
+            // First of all: attempts whose effects were lost already occupy capacity.
+            if let Some(performed) = &request.performed {
+                turn.perform_lost(performed)?;
+            }
+            // Before due wakeups: a run that ends at an instant is settled before an occurrence at
+            // that instant is decided.
+            for report in reports {
+                if let Err(stop) = turn.report(report.run, report.token, report.end) {
+                    stop.refusal()?;
+                    refused += 1;
+                }
+            }
+            // A calendar has changed and these schedules were not recomputed yet. Nothing may be
+            // decided by an old calendar.
+            if !outdated.is_empty() {
+                turn.recompute(outdated)?;
+            }
+            for (_, wakeup) in due {
+                turn.wake(*wakeup)?;
+            }
+            if let Some(key) = request.begin {
+                turn.begin_or_go_on(key)?;
+            }
+            turn.fill_slots()
+        });
+        decided.map_err(|failure| failure.about(turn.deciding()))?;
+        Ok((turn.finish(), refused))
+    }
+
+    /// Carries out a command. `deleted` schedules were deleted before, because the engine cannot
+    /// read them.
+    pub(crate) fn command<R: TransactionReader<Error = Failure>>(
+        self,
+        reader: &mut R,
+        command: Command,
+        deleted: u64,
+    ) -> Result<(Answer, Turned), Failure> {
+        let Deciding { rules, moment, node, traced, set_aside, setup } = self;
+        // Runs that a command creates begin in the driver's next turn, which knows the node's
+        // capacity.
+        let capacity = Capacity { rescan: false, ..Capacity::new(0) };
+        let turn = Turn::new(reader, rules, moment, node, capacity);
+        let mut turn = turn.traced(traced).telling(setup);
+        if let Command::ClaimAttempts { .. } = command {
+            turn = turn.without(set_aside);
+        }
+        let answer = guarded(|| Ok(turn.command(command)?));
+        let answer = answer.map_err(|failure| failure.about(turn.deciding()))?;
+        Ok((counting(answer, deleted), turn.finish()))
+    }
+}
