@@ -58,7 +58,6 @@ pub(crate) struct Contender<'a> {
     batch: Range<usize>,
 }
 
-/// A contender's result.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
     pub(crate) name: &'static str,

@@ -78,7 +78,6 @@ pub struct CatchUp {
     pub policy: Policy,
     /// Occurrences older than this never run.
     pub window: Option<SignedDuration>,
-    /// The most runs.
     pub limit: u32,
     /// The time between two runs.
     pub pace: Option<SignedDuration>,

@@ -25,7 +25,6 @@ use crate::zone::Zone;
 /// ```
 #[derive(Clone, Debug)]
 pub enum Rule {
-    /// One occurrence.
     Once(Timestamp),
     /// Elapsed time from an anchor, without drift.
     Interval(Interval),

@@ -83,7 +83,6 @@ impl Zone {
         UTC.clone()
     }
 
-    /// The IANA name.
     pub fn name(&self) -> &str {
         &self.0.name
     }

@@ -22,7 +22,6 @@ const MOST_SKIPPED: usize = 10;
 /// How many of them are shown then.
 const FIRST_SKIPPED: usize = 3;
 
-/// Runs `punctual next`.
 pub(crate) fn run(args: &NextArgs, zones: &Zones, out: &mut dyn Write) -> Result<(), Failure> {
     let (spec, document) = read_rule(args)?;
     // An unknown zone is reported below, together with all other mistakes.

@@ -31,7 +31,6 @@ pub(crate) fn failure(path: &Path, failure: &store::Failure) -> Failure {
     Failure::Environment(format!("{}: {failure}\n  try: {remedy}", path.display()))
 }
 
-/// Runs `punctual doctor`.
 pub(crate) fn doctor(args: &DoctorArgs, zones: Zones, out: &mut dyn Write) -> Result<(), Failure> {
     let target = StoreTarget::read(&args.db)?;
     let found = match &target {
@@ -124,7 +123,6 @@ fn tell(
     }
 }
 
-/// Runs `punctual backup`.
 pub(crate) fn backup(args: &BackupArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let from = match StoreTarget::read(&args.db)? {
         StoreTarget::File(path) => path,

@@ -34,7 +34,6 @@ pub(crate) struct Shared {
 }
 
 impl StoreTarget {
-    /// Parses `--db`.
     pub(crate) fn read(args: &DbArgs) -> Result<StoreTarget, Failure> {
         let db = args.db.as_str();
         if db.starts_with("postgres://") || db.starts_with("postgresql://") {
@@ -209,7 +208,6 @@ fn without_password(url: &str) -> String {
     }
 }
 
-/// Parses `--lease`.
 pub(crate) fn lease(text: &str) -> Result<SignedDuration, Failure> {
     let lease = parse_duration(text)?;
     if LEASES.contains(&lease) {

@@ -60,7 +60,6 @@ const STOPS: [(&str, &[&str]); 6] = [
     ("This year in Bavaria", &["calendar", "show", "DE-BY", "--year", "--tz", "Europe/Berlin"]),
 ];
 
-/// Runs `punctual tour`.
 pub(crate) fn run(zones: &Zones, out: &mut dyn Write) -> Result<(), Failure> {
     for (title, words) in STOPS {
         writeln!(out, "{BOLD}{title}{BOLD:#}")?;

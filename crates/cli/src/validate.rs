@@ -16,7 +16,6 @@ use crate::failure::Failure;
 use crate::scripts;
 use crate::terminal::NOTE;
 
-/// Runs `punctual validate`.
 pub(crate) fn run(args: &ValidateArgs, zones: &Zones, out: &mut dyn Write) -> Result<(), Failure> {
     let calendars = match &args.calendars {
         Some(path) => load::calendars(path, zones, None)?,

@@ -76,7 +76,6 @@ const INDENT: f64 = 14.0;
 const THINNEST: f64 = 3.0;
 
 impl Gantt<'_> {
-    /// Draws the rows.
     pub fn draw(&self) -> Markup {
         let Some(extent) = self.extent() else {
             return frame::empty("gantt", &self.title, "Nothing has begun yet.");

@@ -24,7 +24,6 @@ pub struct Graph {
     pub edges: Vec<Edge>,
 }
 
-/// A box.
 #[derive(Clone, Debug, Default)]
 pub struct Node {
     /// The id that edges refer to. Of two nodes with the same id, edges refer to the first.
@@ -69,7 +68,6 @@ const TOLD_LINES: usize = 100;
 const MARGIN: f64 = 6.0;
 
 impl Graph {
-    /// Draws the graph.
     pub fn draw(&self) -> Markup {
         if self.nodes.is_empty() {
             return frame::empty("graph", &self.title, "There is nothing to draw.");

@@ -9,7 +9,6 @@ use crate::axis::{Scale, Span, Wall, duration_words, length_words as words, time
 use crate::frame;
 use crate::text::{NOTE_SIZE, Num, Percent, counted, width};
 
-/// Durations over time.
 pub struct Series<'a> {
     /// The heading: "How long it took".
     pub title: String,
@@ -49,7 +48,6 @@ struct Summary {
 }
 
 impl Series<'_> {
-    /// Draws the durations.
     pub fn draw(&self) -> Markup {
         if self.dots.is_empty() {
             return frame::empty("series", &self.title, "There is nothing to measure yet.");

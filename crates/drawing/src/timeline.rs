@@ -58,7 +58,6 @@ pub struct Lane {
     pub marks: Vec<Mark>,
 }
 
-/// One occurrence.
 #[derive(Clone, Debug)]
 pub struct Mark {
     /// A mark after now is drawn hollow.
@@ -83,7 +82,6 @@ const LANE_HEIGHT: f64 = 26.0;
 const WIDEST_NAME: f64 = 160.0;
 
 impl Timeline<'_> {
-    /// Draws the overview.
     pub fn draw(&self) -> Markup {
         let marks: usize = self.lanes.iter().map(|lane| lane.marks.len()).sum();
         let total: usize = self.buckets.iter().map(Bucket::total).sum();

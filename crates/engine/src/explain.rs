@@ -295,7 +295,7 @@ impl ScheduleFacts<'_> {
 
 fn stands(status: RunStatus) -> &'static str {
     match status {
-        RunStatus::Pending => "waits for a free place",
+        RunStatus::Pending => "waits for a free slot",
         RunStatus::Running => "has not ended",
         RunStatus::Waiting => "waits",
         RunStatus::Suspended => "waits for a person to say what became of it",

@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{IncidentKey, ScheduleId, WorkflowId};
 
-/// A stored incident.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incident {
     pub key: IncidentKey,

@@ -6,7 +6,6 @@ use serde_json::value::RawValue;
 
 use crate::ids::{EventKey, RunKey, TopicId, WorkflowId};
 
-/// A topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topic {
     pub id: TopicId,

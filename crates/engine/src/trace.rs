@@ -108,7 +108,6 @@ impl FromStr for TraceContext {
 #[derive(Clone, Debug)]
 pub struct Span {
     pub context: TraceContext,
-    /// The parent span.
     pub parent: Option<u64>,
     pub run: RunId,
     /// The name of the workflow.
@@ -132,7 +131,6 @@ pub struct Span {
 /// Identifies an attempt within its run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptOf {
-    /// The step's id.
     pub step: String,
     pub item: Item,
     /// The number of the attempt, counted from 1.

@@ -63,7 +63,6 @@ pub struct Hub {
     tasks: TaskTracker,
     /// Spans waiting for export. `None` if tracing is off.
     spans: Option<Arc<SpanQueue>>,
-    /// Counters for `/metrics`.
     pub metrics: Metrics,
 }
 

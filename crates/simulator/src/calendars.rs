@@ -15,7 +15,6 @@ const DAY: i64 = 86_400_000;
 /// How many days have an entry at most.
 const DAYS: usize = 12;
 
-/// The company's calendar.
 pub(crate) struct Calendars {
     random: Random,
     region: &'static str,

@@ -16,7 +16,6 @@ use crate::bursts::planted as bursts;
 use crate::handlers::planted as handlers;
 use crate::process::planted;
 
-/// A planted bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sabotage {
     /// A report is lost on its way to the store.
@@ -152,7 +151,6 @@ pub enum Sabotage {
 }
 
 impl Sabotage {
-    /// Every planted bug.
     pub const ALL: [Sabotage; 64] = [
         Sabotage::DropReport,
         Sabotage::TurnTwice,

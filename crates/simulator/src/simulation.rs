@@ -94,7 +94,6 @@ pub struct Summary {
     pub occurrences: u64,
     /// Runs that were created.
     pub runs: u64,
-    /// Turns and commands.
     pub steps: u64,
     /// How often the node died.
     pub crashes: u64,
@@ -108,7 +107,6 @@ pub struct Failed {
     pub violation: Violation,
     /// The step at which it was found.
     pub step: u64,
-    /// The last events.
     pub trace: String,
     /// The whole state at that step, as text.
     pub state: String,
@@ -139,7 +137,6 @@ pub(crate) struct Simulation {
     _folder: TempDir,
 }
 
-/// Simulates one world.
 pub fn simulate(seed: u64, options: Options) -> Result<Summary, Box<Failed>> {
     let mut simulation = match Simulation::new(seed, options) {
         Ok(simulation) => simulation,

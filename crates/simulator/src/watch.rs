@@ -93,7 +93,6 @@ pub(crate) struct WorkflowRow {
     pub(crate) concurrency: Option<u32>,
     /// Its own retention, if it declares one.
     pub(crate) retention: Option<i64>,
-    /// The open incident.
     pub(crate) incident: Option<i64>,
 }
 
@@ -123,7 +122,6 @@ pub(crate) struct ScheduleRow {
     pub(crate) current_repeat: u64,
     pub(crate) error_count: u64,
     pub(crate) live: Option<String>,
-    /// The open incident.
     pub(crate) incident: Option<i64>,
     pub(crate) updated_at: i64,
     pub(crate) recomputed_at: Option<i64>,

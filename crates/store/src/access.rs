@@ -65,7 +65,6 @@ pub struct NewSignIn {
     pub expires_at: Timestamp,
 }
 
-/// A stored sign-in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignInView {
     pub with: SignedInWith,
@@ -116,7 +115,7 @@ pub(crate) fn name_taken(name: &str) -> crate::Failure {
 }
 
 /// Where a page of the audit log begins: before this instant, in milliseconds, and this key.
-pub(crate) fn place(cursor: Option<&Cursor>) -> (i64, i64) {
+pub(crate) fn position(cursor: Option<&Cursor>) -> (i64, i64) {
     match cursor {
         Some(Cursor::Instant(at, key)) => (*at, *key),
         _ => (i64::MAX, i64::MAX),

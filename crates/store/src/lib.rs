@@ -218,7 +218,6 @@ pub trait Administration: Queries {
         audit: Option<AuditEntry>,
     ) -> Answered<'_, Option<TokenView>>;
 
-    /// Stores a sign-in.
     fn begin_sign_in(
         &self,
         new: NewSignIn,
@@ -328,7 +327,6 @@ pub trait Queries: Send + Sync + 'static {
     /// to five of these workflows.
     fn calendar_users(&self, id: &str, besides: WorkflowId) -> Answered<'_, (u64, Vec<String>)>;
 
-    /// All declared calendars.
     fn calendars(&self) -> Answered<'_, Vec<CalendarView>>;
 
     /// The nodes that have joined and are not gone, by id.

@@ -34,10 +34,10 @@ pub(crate) fn migrate(connection: &mut Connection) -> Result<(), Failure> {
             ),
         });
     }
-    for (place, migration) in MIGRATIONS.iter().enumerate().skip(version) {
+    for (index, migration) in MIGRATIONS.iter().enumerate().skip(version) {
         let transaction = connection.transaction()?;
         transaction.execute_batch(migration)?;
-        transaction.pragma_update(None, "user_version", place + 1)?;
+        transaction.pragma_update(None, "user_version", index + 1)?;
         transaction.commit()?;
     }
     Ok(())

@@ -94,7 +94,6 @@ pub struct Commanded {
     pub notices: Vec<Notice>,
     /// Runs and attempts that ended, if spans were asked for.
     pub spans: Vec<Span>,
-    /// The earliest wakeup.
     pub next_wakeup: Option<Timestamp>,
     /// Whether runs may be waiting for capacity.
     pub look: bool,
@@ -135,7 +134,6 @@ impl Commanded {
 #[derive(Clone, Debug)]
 pub struct Joined {
     pub node: NodeId,
-    /// The earliest wakeup.
     pub next_wakeup: Option<Timestamp>,
     /// How many nodes that joined before left work that must be taken over.
     pub gone: usize,
@@ -163,7 +161,6 @@ pub struct RenewRequest {
 pub struct Renewed {
     /// Attempts that must end: cancelled through another node, or taken over by one.
     pub effects: Vec<Effect>,
-    /// The earliest wakeup.
     pub next_wakeup: Option<Timestamp>,
     /// Whether runs may be waiting for capacity.
     pub look: bool,

@@ -21,7 +21,7 @@ pub(crate) type Live = (Vec<Active>, Vec<Queued>);
 
 /// The number stored for a member of a fixed set: its index.
 pub(crate) fn code<T: PartialEq + Copy>(all: &[T], value: T) -> i64 {
-    all.iter().position(|known| *known == value).map_or(-1, |place| place as i64)
+    all.iter().position(|known| *known == value).map_or(-1, |index| index as i64)
 }
 
 pub(crate) fn ms(at: Timestamp) -> i64 {

@@ -24,7 +24,6 @@ pub struct Tally {
     pub count: u64,
 }
 
-/// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TallyKind {
     /// An occurrence had this outcome. A queued occurrence is counted as queued, and again when it
@@ -43,9 +42,9 @@ impl TallyKind {
     }
 
     fn of(code: i64) -> Option<TallyKind> {
-        let place = |from: i64| usize::try_from(code - from).ok();
-        let outcome = place(0).and_then(|place| Outcome::ALL.get(place));
-        let status = place(RUNS).and_then(|place| RunStatus::ALL.get(place));
+        let index = |from: i64| usize::try_from(code - from).ok();
+        let outcome = index(0).and_then(|index| Outcome::ALL.get(index));
+        let status = index(RUNS).and_then(|index| RunStatus::ALL.get(index));
         outcome.copied().map(TallyKind::Occurrence).or(status.copied().map(TallyKind::Run))
     }
 }

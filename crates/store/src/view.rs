@@ -79,7 +79,6 @@ pub struct ScheduleView {
 }
 
 impl ScheduleView {
-    /// What comes next.
     pub fn outlook<'a>(&'a self, plan: &'a Plan, now: Timestamp) -> Outlook<'a> {
         Outlook {
             schedule: &self.schedule,
@@ -249,7 +248,6 @@ pub struct AlertView {
     pub step: Option<String>,
     /// The index of the action in the deadline's definition.
     pub action: u32,
-    /// The deadline itself.
     pub due: Timestamp,
     /// When the action was due.
     pub at: Timestamp,
@@ -320,7 +318,6 @@ pub struct WorkflowView {
     pub schedules: u64,
 }
 
-/// A declared calendar.
 #[derive(Clone, Debug)]
 pub struct CalendarView {
     pub id: String,
@@ -354,7 +351,6 @@ pub struct Stats {
     pub runs: Vec<(RunStatus, u64)>,
     /// Approvals that nobody has decided.
     pub approvals: u64,
-    /// Open incidents.
     pub incidents: u64,
     pub workflows: u64,
     /// How many workflows are paused with a reason: a handler failed, or a person gave one.
@@ -443,10 +439,10 @@ pub(crate) fn not_run(query: &NotRunQuery) -> Vec<Outcome> {
 /// A page of occurrences that did not run, latest decided first. `rows` has up to `limit + 1` rows
 /// of each outcome.
 pub(crate) fn not_run_page(mut rows: Vec<NotRunRow>, query: &NotRunQuery) -> Page<NotRunRow> {
-    let place = |row: &NotRunRow| (row.entry.decided_at, row.entry.schedule, row.entry.n);
-    rows.sort_by_key(|row| std::cmp::Reverse(place(row)));
+    let sort_key = |row: &NotRunRow| (row.entry.decided_at, row.entry.schedule, row.entry.n);
+    rows.sort_by_key(|row| std::cmp::Reverse(sort_key(row)));
     let cursor = |row: &NotRunRow| {
-        let (at, schedule, n) = place(row);
+        let (at, schedule, n) = sort_key(row);
         Cursor::Decided(at, schedule, n)
     };
     page(rows, query.limit, query.after.is_none(), cursor)

@@ -34,7 +34,6 @@ pub enum PoolMode {
     Statement,
 }
 
-/// A running pgbouncer.
 #[derive(Debug)]
 pub struct Pooler {
     port: u16,

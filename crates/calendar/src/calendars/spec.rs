@@ -129,7 +129,6 @@ pub struct ExceptionSpec {
     /// The working hours; those of a regular day if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hours: Option<HoursSpec>,
-    /// The reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }

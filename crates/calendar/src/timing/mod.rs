@@ -41,7 +41,6 @@ pub struct Timing {
     moved_by: SignedDuration,
 }
 
-/// One due time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Occurrence {
     /// The time at which it happens: rolled, fitted and spread.

@@ -87,7 +87,6 @@ fn list(tokens: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     table(out, &headings, rows.collect())
 }
 
-/// Runs `punctual audit`.
 pub(crate) fn audit(args: &AuditArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let client = Client::from_environment()?;
     let page = client.ask(

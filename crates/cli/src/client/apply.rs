@@ -19,7 +19,6 @@ use crate::terminal::{BOLD, Cell, DIM, NOTE, columns};
 /// clocks of two machines differ a little.
 const NEARLY_30_DAYS: SignedDuration = SignedDuration::from_hours(29 * 24);
 
-/// Runs `punctual apply`.
 pub(crate) fn apply(args: &ApplyArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let documents = args.files.iter().map(|path| Document::read(path));
     let documents = documents.collect::<Result<Vec<Document>, Failure>>()?;

@@ -9,7 +9,6 @@ use super::{Ask, Client, schedules};
 use crate::args::remote::ExplainArgs;
 use crate::failure::Failure;
 
-/// Runs `punctual explain`.
 pub(crate) fn explain(args: &ExplainArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let client = Client::from_environment()?;
     let answer = match args.what.parse::<engine::RunId>() {

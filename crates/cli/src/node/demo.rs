@@ -26,7 +26,6 @@ const UNWATCHED_SECONDS: u64 = 12;
 /// How many times of the report's schedule are shown.
 const REPORTS: usize = 3;
 
-/// Runs `punctual demo`.
 pub(crate) fn run(args: &DemoArgs, zones: Zones, out: &mut dyn Write) -> Result<(), Failure> {
     logging::start(LogForm::Text, "warn", Arc::default())?;
     let folder = tempfile::tempdir()?;

@@ -27,7 +27,6 @@ const PAUSE: Duration = Duration::from_millis(200);
 const SHORTEST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
-/// Runs `punctual worker`.
 pub(crate) fn run(args: &WorkerArgs) -> Result<(), Failure> {
     let line = Line::from_environment()?;
     let secrets = Secrets::default().with_own(logging::own_secrets());

@@ -10,7 +10,6 @@ const PATIENCE: usize = 5;
 /// The most pairs of lines that are compared for swaps: a bound for dense graphs.
 const COMPARISONS: usize = 400_000;
 
-/// Reorders the layers.
 pub(super) fn reduce(layered: &mut Layered) {
     let mut at = vec![0; layered.spots.len()];
     begin(layered, &mut at);

@@ -156,12 +156,10 @@ pub struct Decision {
     pub begun: Vec<usize>,
     /// Parts that enter or leave worker queues.
     pub queueing: Vec<Queueing>,
-    /// Approvals to request.
     pub approvals: Vec<Approval>,
     /// Steps whose approvals are withdrawn. Withdrawals are written before the requests in
     /// `approvals`.
     pub withdrawn: Vec<u32>,
-    /// Runs to create.
     pub children: Vec<NewChild>,
     /// Runs to cancel, with the reason.
     pub cancel_runs: Vec<(RunKey, String)>,
@@ -169,7 +167,6 @@ pub struct Decision {
     pub alerts: Vec<Alert>,
     /// Parts that begin or stop waiting for an event.
     pub awaiting: Vec<Awaiting>,
-    /// Events to publish.
     pub published: Vec<Published>,
     /// Whether the run took the event that was offered to it.
     pub took_event: bool,
@@ -274,6 +271,5 @@ pub struct Alert {
     pub action: u32,
     /// When the action was due.
     pub at: Timestamp,
-    /// The deadline itself.
     pub due: Timestamp,
 }

@@ -14,7 +14,6 @@ pub enum Item {
     Reconciling,
     /// The compensation, which undoes the step.
     Undoing,
-    /// The step itself.
     #[default]
     Whole,
     /// One item of a `for_each` step, counted from 0.

@@ -383,11 +383,7 @@ pub struct AttemptRecord {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The run's status does not allow the request.
-    WrongStatus {
-        /// What was requested.
-        verb: &'static str,
-        status: RunStatus,
-    },
+    WrongStatus { verb: &'static str, status: RunStatus },
     /// The attempt is no longer active.
     OldToken {
         /// The token that the caller gave.
@@ -399,11 +395,7 @@ pub enum Refusal {
         given: u32,
     },
     /// The step is not in a state that allows the request.
-    WrongStep {
-        /// What was requested.
-        verb: &'static str,
-        step: String,
-    },
+    WrongStep { verb: &'static str, step: String },
     /// The caller must say which of several steps is meant.
     WhichStep { steps: Vec<String> },
     /// The caller is not among the assignees of the approval.

@@ -410,7 +410,6 @@ pub struct Watch {
     /// The instant from which the deadline counts.
     #[serde(rename = "f", with = "ms")]
     pub from: Timestamp,
-    /// The deadline itself.
     #[serde(rename = "u", with = "ms")]
     pub due: Timestamp,
     /// Actions still to come: instants in milliseconds and indexes into the definition's actions.

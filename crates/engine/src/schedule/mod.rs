@@ -81,7 +81,6 @@ pub struct Progress {
     pub anchor: Timestamp,
     /// Everything due up to here is decided. It only advances.
     pub mark: Timestamp,
-    /// The next occurrence.
     pub next: Option<Due>,
     /// The number of the next occurrence.
     pub n: u64,
@@ -233,9 +232,7 @@ pub enum Input<'a> {
 pub struct Decision {
     /// Ledger rows. A row replaces an earlier one with the same number.
     pub ledger: Vec<Entry>,
-    /// Runs to create.
     pub starts: Vec<Start>,
-    /// Runs to cancel.
     pub cancels: Vec<RunKey>,
     /// Whether an occurrence has finally failed, or a run has succeeded.
     pub verdict: Option<Verdict>,

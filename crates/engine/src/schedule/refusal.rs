@@ -10,11 +10,7 @@ use crate::ids::RunKey;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The schedule's status does not allow the request.
-    WrongStatus {
-        /// What was requested.
-        verb: &'static str,
-        status: Status,
-    },
+    WrongStatus { verb: &'static str, status: Status },
     /// This run is active already.
     Busy(Option<RunKey>),
     /// Too many runs that were started by hand have not ended.

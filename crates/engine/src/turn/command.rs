@@ -46,13 +46,7 @@ pub enum Command {
         again: bool,
     },
     /// Overrides one occurrence; without an action, removes its override.
-    Override {
-        id: ScheduleId,
-        nominal: Timestamp,
-        action: Option<OverrideAction>,
-        /// The caller's name.
-        by: String,
-    },
+    Override { id: ScheduleId, nominal: Timestamp, action: Option<OverrideAction>, by: String },
     /// Stores a definition: as a new revision of the workflow with its name, or as a new workflow.
     SaveWorkflow {
         /// The text of the definition.
@@ -89,21 +83,9 @@ pub enum Command {
         run: NewRun,
     },
     /// Records a person's statement of how an attempt ended.
-    ResolveRun {
-        id: RunId,
-        resolution: Resolution,
-        /// The caller's name.
-        by: String,
-    },
+    ResolveRun { id: RunId, resolution: Resolution, by: String },
     /// Like `ResolveRun`, for one step of a run with several unresolved attempts.
-    ResolveStep {
-        id: RunId,
-        /// The step's id.
-        step: String,
-        resolution: Resolution,
-        /// The caller's name.
-        by: String,
-    },
+    ResolveStep { id: RunId, step: String, resolution: Resolution, by: String },
     /// Claims queued attempts for a worker. The attempts are returned as effects.
     ClaimAttempts {
         queues: Vec<String>,
@@ -139,10 +121,8 @@ pub enum Command {
     /// Records a person's decision about an approval step.
     DecideApproval {
         id: RunId,
-        /// The step's id.
         step: String,
         approves: bool,
-        /// The caller's name.
         by: String,
         /// Other names under which the caller may decide: one that the step asks for is enough.
         roles: Vec<String>,
@@ -153,12 +133,7 @@ pub enum Command {
     /// Publishes all of these events or none.
     PublishEvents { topic: TopicId, events: Vec<Message> },
     /// Skips an event: no consumer will work on it.
-    SkipEvent {
-        topic: TopicId,
-        message_id: String,
-        /// The caller's name.
-        by: String,
-    },
+    SkipEvent { topic: TopicId, message_id: String, by: String },
     /// Runs a producer or consumer as soon as its workflow is free.
     StartHandler { id: WorkflowId, handler: String, run: NewRun },
     /// Recomputes next times after the zone database or a calendar has changed.
@@ -199,7 +174,6 @@ pub struct NewRun {
     pub id: u128,
     pub payload: Option<Box<RawValue>>,
     pub by: Starter,
-    /// The caller's span.
     pub trace: Option<TraceContext>,
     /// What happens if other runs prevent it from beginning.
     pub if_busy: IfBusy,
@@ -238,14 +212,12 @@ pub enum Answer {
     Run(String),
     /// The handler that will run as soon as its workflow is free.
     Called(String),
-    /// Events were published.
     Published {
         /// Number of new events.
         published: u64,
         /// Number of events that already existed.
         replaced: u64,
     },
-    /// The worker's lease.
     Lease {
         until: Timestamp,
         /// Whether the worker should stop the attempt.
@@ -254,7 +226,6 @@ pub enum Answer {
     /// The workflow was created or changed.
     Workflow {
         id: WorkflowId,
-        /// The newest revision.
         revision: u32,
         /// Whether the workflow is new.
         is_new: bool,

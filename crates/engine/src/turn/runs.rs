@@ -189,7 +189,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         let reason = run.state.start_reason.take().unwrap_or_else(|| "due".to_owned());
         let waited = now.duration_since(run.created_at);
         let reason = if waited >= NOTABLE_WAIT {
-            format!("{reason}; it had to wait for a free place")
+            format!("{reason}; it had to wait for a free slot")
         } else {
             reason
         };
@@ -344,7 +344,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         let Some(entry) = self.ledger_entry(schedule, n) else { return Ok(()) };
         let reason = std::mem::take(&mut entry.reason);
         entry.outcome = Outcome::Queued;
-        entry.reason = format!("{reason}; it waits for a free place").into();
+        entry.reason = format!("{reason}; it waits for a free slot").into();
         self.run_mut(key)?.state.start_reason = Some(reason.into_owned());
         Ok(())
     }

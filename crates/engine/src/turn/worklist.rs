@@ -244,7 +244,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         let is_waited_for = run.parent.is_some_and(|parent| parent.token.is_some());
         self.capacity.rescan = true;
         if !begun {
-            let reason = "cancelled while it waited for a free place".into();
+            let reason = "cancelled while it waited for a free slot".into();
             self.record_run(key, Outcome::Dropped, reason)?;
         }
         let is_limited =

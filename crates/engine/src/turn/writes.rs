@@ -370,11 +370,9 @@ pub enum Notice {
     /// An instant of a deadline has been reached.
     Deadline {
         run: RunId,
-        /// The workflow's name.
         workflow: String,
         /// The step's id; `None` if the deadline is the run's.
         step: Option<String>,
-        /// The deadline itself.
         due: Timestamp,
         /// Why a notification or run was not started.
         refused: Option<String>,
@@ -400,7 +398,6 @@ pub enum Notice {
     /// An attempt of a step has written output. The node that performs it sends this notice.
     Output {
         run: RunId,
-        /// The step's id.
         step: String,
     },
     /// A producer or consumer has failed, and its workflow waits for a person.

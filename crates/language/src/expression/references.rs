@@ -41,9 +41,7 @@ pub enum Root {
     Input,
     /// Other steps: `steps.<id>.output`, `.status`, `.error`.
     Steps,
-    /// The run.
     Run,
-    /// The run's workflow.
     Workflow,
     /// The current item of a `for_each`.
     Item,
@@ -51,12 +49,10 @@ pub enum Root {
     Index,
     /// An event in a topic.
     Event,
-    /// Secrets by name.
     Secrets,
 }
 
 impl Root {
-    /// All roots.
     pub const ALL: [Root; 8] = [
         Root::Input,
         Root::Steps,

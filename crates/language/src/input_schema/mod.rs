@@ -25,7 +25,6 @@ const MISTAKES: usize = 20;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InputSchema {
-    /// The allowed types.
     #[serde(rename = "type", skip_serializing_if = "Vec::is_empty")]
     pub types: Vec<JsonType>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,7 +43,6 @@ pub struct InputSchema {
     /// The schema of each item of a list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub items: Option<Box<InputSchema>>,
-    /// The allowed values.
     #[serde(rename = "enum", skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<Value>,
     /// The only allowed value.
@@ -103,7 +101,6 @@ pub enum JsonType {
 }
 
 impl JsonType {
-    /// All types.
     pub const ALL: [JsonType; 7] = [
         JsonType::Object,
         JsonType::Array,

@@ -66,7 +66,6 @@ pub enum IfBusy {
 /// The decision about an occurrence that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It starts now.
     Start,
     /// It does not run.
     Skip,

@@ -19,12 +19,14 @@ pub(super) const HEAD: usize = 4;
 /// A message from parent to child. It contains secrets, so it does not implement `Debug`.
 #[derive(Serialize, Deserialize)]
 pub(super) enum ToChild {
-    /// The first message.
     Limits(ScriptLimits),
     /// Sent after the child's `Ready`.
     Evaluate(Box<Request>),
     /// The answer to the child's `Call` with this id.
-    Answer { id: u32, result: Result<Answered, WorldFailure> },
+    Answer {
+        id: u32,
+        result: Result<Answered, WorldFailure>,
+    },
 }
 
 /// A message from child to parent.

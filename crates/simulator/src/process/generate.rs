@@ -16,7 +16,6 @@ pub(crate) const ASSIGNEES: [&str; 2] = ["ann", "bob"];
 const REGIONS: [&str; 2] = ["US", "DE-BY"];
 const ZONES: [&str; 3] = ["UTC", "America/New_York", "Europe/Berlin"];
 
-/// A random payload.
 pub(crate) fn payload(random: &mut Random) -> Value {
     let list: Vec<i64> = (0..random.between(0, 4)).collect();
     json!({ "v": random.between(0, 9), "list": list })

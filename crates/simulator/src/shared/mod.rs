@@ -82,7 +82,6 @@ impl SharedOptions {
     }
 }
 
-/// One world.
 struct SharedWorld {
     options: SharedOptions,
     random: Random,

@@ -63,11 +63,9 @@ pub(crate) struct Invariant {
 enum Mend {
     /// Locks what must not change meanwhile.
     Lock(Lock),
-    /// Deletes the rows.
     Delete,
     /// Sets columns of the rows.
     Set(&'static str),
-    /// Runs another statement.
     Run(&'static str),
 }
 

@@ -31,7 +31,7 @@ pub(crate) enum RunBreach {
     AtRest,
     /// Every part of the run waits for capacity, but the run is not marked so: no turn would pick
     /// it.
-    WithoutPlace,
+    WithoutSlot,
     QueueOfNothing(Part),
     QueueMissing(Part, String),
     ApprovalOfNothing(u32),
@@ -53,7 +53,7 @@ impl Breach for RunBreach {
             RunBreach::Wakeup => "run-without-wakeup",
             RunBreach::Owners => "run-owners",
             RunBreach::AtRest => "run-at-rest",
-            RunBreach::WithoutPlace => "run-without-place",
+            RunBreach::WithoutSlot => "run-without-slot",
             RunBreach::QueueOfNothing(_) => "queue-of-nothing",
             RunBreach::QueueMissing(..) => "queue-missing",
             RunBreach::ApprovalOfNothing(_) => "approval-of-nothing",
@@ -73,8 +73,8 @@ impl Breach for RunBreach {
                 "run {run} has begun, but nothing of it is going on: cancel it (`punctual run cancel`) and \
                  start it again"
             ),
-            RunBreach::WithoutPlace => {
-                format!("run {run} waits for a place, but is not looked for")
+            RunBreach::WithoutSlot => {
+                format!("run {run} waits for a slot, but no node would find it")
             }
             RunBreach::QueueOfNothing(part) => {
                 format!("step {} of run {run} is in a queue, but waits for no worker", part.step)
@@ -142,7 +142,7 @@ impl RunBreach {
         } else if !active.is_empty() && !run.waits_for_slot {
             let nothing_goes_on =
                 active.iter().all(|active| active.status == ActivityStatus::Ready);
-            found.extend(nothing_goes_on.then_some(RunBreach::WithoutPlace));
+            found.extend(nothing_goes_on.then_some(RunBreach::WithoutSlot));
         }
         found.extend(breaches_of_queue(run, &beside.queue));
         let is_asked = |status: &ActivityStatus| matches!(status, ActivityStatus::Asked { .. });

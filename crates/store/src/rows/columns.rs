@@ -107,10 +107,10 @@ mod tests {
         named_columns = run_columns, workflow_name: "w.name"
     }
 
-    /// The index of each column is its place in the SQL text.
+    /// The index of each column is its position in the SQL text.
     #[test]
     fn text_and_indexes_agree() {
-        let place = |list: &str, column| list.split(", ").position(|known| known == column);
+        let index_of = |list: &str, column| list.split(", ").position(|known| known == column);
         for (list, column, index) in [
             (run_columns!(), "r.key", run_columns::key.index),
             (run_columns!(), "r.hops", run_columns::hops.index),
@@ -121,7 +121,7 @@ mod tests {
             (event_columns!(), "m.causes", event_columns::causes.index),
             (event_view_columns!(), "r.uuid", event_view_columns::uuid.index),
         ] {
-            assert_eq!(place(list, column), Some(index), "{column} in {list}");
+            assert_eq!(index_of(list, column), Some(index), "{column} in {list}");
         }
     }
 

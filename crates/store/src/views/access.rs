@@ -1,7 +1,7 @@
 //! Views of tokens, sign-ins, and the audit log.
 
 use crate::access::{
-    AuditQuery, AuditView, SecretHash, SignInView, SignedInWith, TokenView, place,
+    AuditQuery, AuditView, SecretHash, SignInView, SignedInWith, TokenView, position,
 };
 use crate::failure::Failure;
 use crate::rows::{self, audit_columns, sign_in_columns, token_columns};
@@ -51,7 +51,7 @@ pub(crate) async fn audit<R: Reader>(
     reader: &R,
     query: &AuditQuery,
 ) -> Result<Page<AuditView>, Failure> {
-    let (at, key) = place(query.after.as_ref());
+    let (at, key) = position(query.after.as_ref());
     let since = query.since.map_or(i64::MIN, ms);
     let mut params = params![at, key, since, query.limit.saturating_add(1)].to_vec();
     let (index, of_one) = match &query.who {

@@ -131,7 +131,7 @@ macro_rules! latest_open {
 }
 
 const LATEST_POSTGRES: &str = sql!(
-    "unnest($1::bigint[]) WITH ORDINALITY AS u (id, place)
+    "unnest($1::bigint[]) WITH ORDINALITY AS u (id, position)
      CROSS JOIN LATERAL (SELECT key FROM (",
     latest_open!("{pending}"),
     latest_open!("{running}"),
@@ -150,7 +150,7 @@ pub(crate) async fn last_runs<R: Reader>(
     reader: &R,
     workflows: &[WorkflowId],
 ) -> Result<Vec<(WorkflowId, RunView)>, Failure> {
-    let (from, order) = R::either((LATEST_SQLITE, "u.key"), (LATEST_POSTGRES, "u.place"));
+    let (from, order) = R::either((LATEST_SQLITE, "u.key"), (LATEST_POSTGRES, "u.position"));
     let sql =
         format!("SELECT {} FROM {from} {} ORDER BY {order}", run_view_columns!(), joined::<R>());
     let ids: Vec<i64> = workflows.iter().map(|id| id.0).collect();

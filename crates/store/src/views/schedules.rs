@@ -29,10 +29,10 @@ async fn each<R: Reader>(
             "u.key",
         ),
         (
-            "unnest($1::bigint[]) WITH ORDINALITY AS u (id, place)
+            "unnest($1::bigint[]) WITH ORDINALITY AS u (id, position)
              JOIN progress p ON p.id = u.id JOIN schedules s ON s.id = u.id
              JOIN workflows w ON w.id = s.workflow",
-            "u.place",
+            "u.position",
         ),
     );
     let sql = format!("SELECT {} FROM {from} ORDER BY {order}", schedule_view_columns!());

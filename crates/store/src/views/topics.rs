@@ -151,9 +151,9 @@ pub(crate) async fn events_by_id<R: Reader>(
     let (from, order) = R::either(
         ("json_each($2) u CROSS JOIN events e ON e.topic = $1 AND e.message_id = u.value", "u.key"),
         (
-            "unnest($2::text[]) WITH ORDINALITY AS u (id, place)
+            "unnest($2::text[]) WITH ORDINALITY AS u (id, position)
              JOIN events e ON e.topic = $1 AND e.message_id = u.id",
-            "u.place",
+            "u.position",
         ),
     );
     let sql = events_from(from, order);

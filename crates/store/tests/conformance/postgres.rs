@@ -166,7 +166,7 @@ pub(crate) const OF_WHAT_WAITS: [(&str, &str, bool); 11] = [
         true,
     ),
     ("DELETE FROM approvals", "approval-missing", false),
-    ("UPDATE open_runs SET waits_for_slot = false", "run-without-place", true),
+    ("UPDATE open_runs SET waits_for_slot = false", "run-without-slot", true),
     (r#"UPDATE open_runs SET state = '{"s":"a","t":1}' WHERE status = 2"#, "run-at-rest", false),
 ];
 

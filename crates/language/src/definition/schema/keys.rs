@@ -55,12 +55,10 @@ pub(super) enum Shape {
     Named(&'static str, &'static Shape),
 }
 
-/// An optional key.
 pub(super) const fn may(name: &'static str, shape: Shape, description: &'static str) -> Key {
     Key { name, shape, required: false, description, default: Default::Nothing }
 }
 
-/// A required key.
 pub(super) const fn must(name: &'static str, shape: Shape, description: &'static str) -> Key {
     Key { name, shape, required: true, description, default: Default::Nothing }
 }

@@ -39,7 +39,6 @@ pub enum Action {
     ForEach(ForEach),
     /// Runs sandboxed JavaScript.
     Script(ScriptAction),
-    /// Publishes an event.
     Publish(Publish),
     /// Waits for an event.
     WaitFor(WaitFor),

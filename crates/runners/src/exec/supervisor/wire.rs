@@ -19,7 +19,6 @@ use serde::{Deserialize, Serialize};
 /// or has given up the step.
 #[derive(Serialize, Deserialize)]
 pub(super) enum ToSupervisor {
-    /// The first message.
     Start(Order),
     /// Send SIGTERM to the command's process group.
     Terminate,

@@ -262,7 +262,7 @@ fn why(run: &Run, active: &Activity) -> String {
         return format!("told to end: {why}");
     }
     match &active.status {
-        ActivityStatus::Ready if run.waits_for_slot => "it waits for a free place".to_owned(),
+        ActivityStatus::Ready if run.waits_for_slot => "it waits for a free slot".to_owned(),
         ActivityStatus::Ready => "it waits for other steps of the run to end".to_owned(),
         ActivityStatus::Performed { owner, .. } => format!("node {owner} performs it"),
         ActivityStatus::Queued { queue } => format!("it waits for a worker of queue {queue}"),

@@ -50,7 +50,7 @@ async fn pending(app: &App, whole: &WholeRun) -> Result<String, Problem> {
         (Some(position), false, Some(limit)) => format!(
             "It waits its turn, at position {position}: {name} runs at most {limit} at a time."
         ),
-        _ => "It waits for a free place on a node.".to_owned(),
+        _ => "It waits for a free slot on a node.".to_owned(),
     })
 }
 
@@ -61,7 +61,7 @@ async fn waits_for(
 ) -> Result<Option<String>, Problem> {
     let step = part_name(whole, active);
     Ok(Some(match &active.status {
-        ActivityStatus::Ready => format!("{step} waits for a free place on a node."),
+        ActivityStatus::Ready => format!("{step} waits for a free slot on a node."),
         ActivityStatus::Performed { since, owner, .. } => {
             format!("{step} runs on node {owner} since {since}.")
         }

@@ -128,7 +128,6 @@ fn refused(why: &str) -> Failure {
     Failure::Unavailable(format!("the address of the database cannot be used: {why}"))
 }
 
-/// Makes encrypted connections.
 #[derive(Clone)]
 pub(crate) struct Tls {
     config: Arc<ClientConfig>,
@@ -210,7 +209,6 @@ fn explained(error: io::Error, host: &str) -> io::Error {
     io::Error::new(error.kind(), said)
 }
 
-/// An encrypted connection.
 pub(crate) struct Encrypted(tokio_rustls::client::TlsStream<Socket>);
 
 impl TlsStream for Encrypted {

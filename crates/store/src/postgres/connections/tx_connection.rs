@@ -197,7 +197,6 @@ impl TxConnection {
         self.send(None, queries, Some("COMMIT"))
     }
 
-    /// Sends one statement.
     pub(crate) fn one(
         &mut self,
         sql: &'static str,
@@ -333,11 +332,11 @@ fn plain<'a>(client: &'a Client, sql: &'static str) -> Answer<'a> {
 async fn in_order(mut sent: Vec<Answer<'_>>) -> Vec<Result<Vec<Row>, tokio_postgres::Error>> {
     let mut answers: Vec<Option<_>> = sent.iter().map(|_| None).collect();
     poll_fn(move |context| {
-        for (answer, place) in sent.iter_mut().zip(&mut answers) {
-            if place.is_none()
+        for (answer, slot) in sent.iter_mut().zip(&mut answers) {
+            if slot.is_none()
                 && let Poll::Ready(done) = answer.as_mut().poll(context)
             {
-                *place = Some(done);
+                *slot = Some(done);
             }
         }
         if answers.iter().all(Option::is_some) {

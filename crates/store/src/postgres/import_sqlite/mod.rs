@@ -169,8 +169,8 @@ async fn send(
     let mut text = Vec::with_capacity(SENT + 4096);
     while let Some(row) = rows.next()? {
         line.clear();
-        for (place, kind) in kinds.iter().enumerate() {
-            line.push(row.get_ref(place)?, *kind)?;
+        for (index, kind) in kinds.iter().enumerate() {
+            line.push(row.get_ref(index)?, *kind)?;
         }
         sum.add(line.values());
         line.write(&mut text);
@@ -239,8 +239,8 @@ impl Line {
 
     /// Writes the row in the text format of `COPY`.
     fn write(&self, into: &mut Vec<u8>) {
-        for (place, value) in self.values().enumerate() {
-            if place > 0 {
+        for (index, value) in self.values().enumerate() {
+            if index > 0 {
                 into.push(b'\t');
             }
             let Some(value) = value else {

@@ -10,7 +10,6 @@ pub(super) struct Table {
     pub(super) from: &'static str,
     /// The columns with the same name and value in both stores, separated by commas.
     same: &'static str,
-    /// The other columns.
     converted: &'static [Column],
 }
 

@@ -180,7 +180,7 @@ fn mending(run: &Run, breach: &RunBreach) -> Option<Query> {
             let sql = "UPDATE open_runs SET owners = $2, stamp = 0 WHERE key = $1";
             Query::new(sql, vec![param(key), param(owners)])
         }
-        RunBreach::WithoutPlace => Query::new(
+        RunBreach::WithoutSlot => Query::new(
             "UPDATE open_runs SET waits_for_slot = true, stamp = 0 WHERE key = $1",
             vec![param(key)],
         ),

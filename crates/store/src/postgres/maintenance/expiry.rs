@@ -158,14 +158,14 @@ pub(crate) fn hold(found: &[Row], shared: &Shared, now: Timestamp) -> Result<Opt
 struct Walked {
     expired: Vec<i64>,
     /// Where the next pass continues.
-    place: i64,
+    cursor: i64,
     /// Whether the walk reached the end, or rows that are too young.
     is_done: bool,
 }
 
 impl Walked {
     fn done(expired: Vec<i64>) -> Walked {
-        Walked { expired, place: 0, is_done: true }
+        Walked { expired, cursor: 0, is_done: true }
     }
 }
 
@@ -214,7 +214,7 @@ impl Core {
             let before = now.saturating_sub(milliseconds(keep));
             let mut pass = Pass { tx, now, before, limit, queries: Vec::new(), more: false };
             let mut removed = pass.expire_runs(&found[1])?;
-            removed += pass.expire_ledger(place(&found[1], "expired_schedule")?)?;
+            removed += pass.expire_ledger(stored_cursor(&found[1], "expired_schedule")?)?;
             let Pass { mut queries, mut more, .. } = pass;
             if removed > 0 {
                 let kept = |sql, key: &'static str, value: i64| {
@@ -233,8 +233,8 @@ impl Core {
             // The last six statements return a row for each row they removed: incidents, keys,
             // sign-ins, audit log; then two of tallies, which are not counted because they are
             // figures, not history.
-            for (place, rows) in gone.iter().rev().take(6).enumerate() {
-                removed += if place < 2 { 0 } else { rows.len() };
+            for (index, rows) in gone.iter().rev().take(6).enumerate() {
+                removed += if index < 2 { 0 } else { rows.len() };
                 more |= rows.len() >= limit;
             }
             Ok((removed as u64, more))
@@ -243,7 +243,7 @@ impl Core {
 }
 
 /// Where a walk stopped.
-fn place(found: &[Row], walk: &str) -> Result<i64, Failure> {
+fn stored_cursor(found: &[Row], walk: &str) -> Result<i64, Failure> {
     for row in found {
         let (key, value): (String, String) = row.tuple()?;
         if key == walk {
@@ -253,7 +253,6 @@ fn place(found: &[Row], walk: &str) -> Result<i64, Failure> {
     Ok(0)
 }
 
-/// One pass.
 struct Pass<'a> {
     tx: &'a mut TxConnection,
     now: i64,
@@ -265,25 +264,25 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    fn keep_place(&mut self, walk: &'static str, walked: &Walked) {
+    fn store_cursor(&mut self, walk: &'static str, walked: &Walked) {
         self.more |= !walked.is_done;
-        let params = vec![param(walk), param(walked.place.to_string())];
+        let params = vec![param(walk), param(walked.cursor.to_string())];
         self.queries.push(Query::new(KEEP_PLACE, params));
     }
 
     fn expire_runs(&mut self, capacity: &[Row]) -> Result<usize, Failure> {
-        let of_schedules = self.of_schedules(place(capacity, "expired_own")?)?;
-        self.keep_place("expired_own", &of_schedules);
+        let of_schedules = self.of_schedules(stored_cursor(capacity, "expired_own")?)?;
+        self.store_cursor("expired_own", &of_schedules);
         let mut expired = of_schedules.expired;
         let mut walked = self.of_workflows(
-            place(capacity, "expired_workflow")?,
-            place(capacity, "expired_workflow_run")?,
+            stored_cursor(capacity, "expired_workflow")?,
+            stored_cursor(capacity, "expired_workflow_run")?,
             self.limit - expired.len(),
         )?;
         expired.append(&mut walked.expired);
         self.others(
-            place(capacity, "expired_run")?,
-            place(capacity, "expired_again")?,
+            stored_cursor(capacity, "expired_run")?,
+            stored_cursor(capacity, "expired_again")?,
             &mut expired,
         )?;
         expired.sort_unstable();
@@ -311,9 +310,9 @@ impl Pass<'_> {
         found.truncate(self.limit);
         let expired = found.into_iter().map(|(_, key)| key).collect();
         Ok(match unfinished {
-            Some(id) => Walked { expired, place: id - 1, is_done: false },
+            Some(id) => Walked { expired, cursor: id - 1, is_done: false },
             None if is_last => Walked::done(expired),
-            None => Walked { expired, place: last, is_done: false },
+            None => Walked { expired, cursor: last, is_done: false },
         })
     }
 
@@ -337,15 +336,15 @@ impl Pass<'_> {
             let mut walked = self.walk(OF_WORKFLOW, from, params, before, left)?;
             expired.append(&mut walked.expired);
             if !walked.is_done {
-                (workflow, after) = (id, walked.place);
+                (workflow, after) = (id, walked.cursor);
                 break;
             }
             (workflow, after) = (id + 1, 0);
         }
-        let place = |place| Walked { expired: Vec::new(), place, is_done };
-        self.keep_place("expired_workflow", &place(workflow));
-        self.keep_place("expired_workflow_run", &place(after));
-        Ok(Walked { expired, place: workflow, is_done })
+        let at = |cursor| Walked { expired: Vec::new(), cursor, is_done };
+        self.store_cursor("expired_workflow", &at(workflow));
+        self.store_cursor("expired_workflow_run", &at(after));
+        Ok(Walked { expired, cursor: workflow, is_done })
     }
 
     /// First looks at runs that became old since the last pass. Then looks again at some that were
@@ -356,14 +355,14 @@ impl Pass<'_> {
         let left = self.limit - expired.len();
         let mut walked = self.walk(OTHERS, old, until(i64::MAX), self.before, left)?;
         expired.append(&mut walked.expired);
-        self.keep_place("expired_run", &walked);
+        self.store_cursor("expired_run", &walked);
         let left = self.limit - expired.len();
         let mut passed = self.walk(OTHERS, again, until(old), self.before, left)?;
         self.more |= !passed.is_done && (left == 0 || !passed.expired.is_empty());
-        let place = if passed.is_done { 0 } else { passed.place };
+        let cursor = if passed.is_done { 0 } else { passed.cursor };
         expired.append(&mut passed.expired);
         // The second walk asks for another pass only while it finds something to remove.
-        self.keep_place("expired_again", &Walked { expired: Vec::new(), place, is_done: true });
+        self.store_cursor("expired_again", &Walked { expired: Vec::new(), cursor, is_done: true });
         Ok(())
     }
 
@@ -379,7 +378,7 @@ impl Pass<'_> {
         let mut all = vec![param(from)];
         all.extend(params);
         let found = self.tx.one(sql, all)?;
-        let mut walked = Walked { expired: Vec::new(), place: from, is_done: false };
+        let mut walked = Walked { expired: Vec::new(), cursor: from, is_done: false };
         for row in &found {
             if walked.expired.len() >= limit {
                 return Ok(walked);
@@ -393,7 +392,7 @@ impl Pass<'_> {
             if has_this_retention && ended_at.is_some_and(|ended| ended < before) {
                 walked.expired.push(key);
             }
-            walked.place = key;
+            walked.cursor = key;
         }
         walked.is_done = found.len() < LOOKED_AT;
         Ok(walked)
@@ -417,11 +416,11 @@ impl Pass<'_> {
         let params = vec![param(ids), param(befores), param(row_count(each))];
         let old = pairs(&self.tx.one(OLD_ROWS, params)?)?;
         let walked = match first_with(&old, each) {
-            Some(id) => Walked { expired: Vec::new(), place: id - 1, is_done: false },
+            Some(id) => Walked { expired: Vec::new(), cursor: id - 1, is_done: false },
             None if found.len() < self.limit => Walked::done(Vec::new()),
-            None => Walked { expired: Vec::new(), place: last, is_done: false },
+            None => Walked { expired: Vec::new(), cursor: last, is_done: false },
         };
-        self.keep_place("expired_schedule", &walked);
+        self.store_cursor("expired_schedule", &walked);
         let count = old.len();
         if count > 0 {
             let (schedules, numbers): (Vec<i64>, Vec<i64>) = old.into_iter().unzip();

@@ -64,11 +64,11 @@ async fn bring_up_to_date(target: &Target) -> Result<(), Failure> {
             remedy: "the version of punctual that the other nodes have, or a newer one".to_owned(),
         });
     }
-    for (place, migration) in MIGRATIONS.iter().enumerate().skip(version.max(0) as usize) {
+    for (index, migration) in MIGRATIONS.iter().enumerate().skip(version.max(0) as usize) {
         transaction.batch_execute(migration.sql).await.map_err(unavailable)?;
         let note = "INSERT INTO schema_versions (version, since) VALUES ($1, $2)";
         let params: [&(dyn tokio_postgres::types::ToSql + Sync); 2] =
-            [&(place as i32 + 1), &migration.since];
+            [&(index as i32 + 1), &migration.since];
         transaction.execute(note, &params).await.map_err(unavailable)?;
     }
     transaction.commit().await.map_err(unavailable)

@@ -74,19 +74,19 @@ impl Core {
                 return Ok((0, false));
             };
             let before = now.saturating_sub(milliseconds(keep));
-            let place: Option<String> = found[1].first().map(|row| row.single()).transpose()?;
-            let place: i64 = place.and_then(|place| place.parse().ok()).unwrap_or(0);
-            let params = vec![param(place), param(now), param(before), param(row_count(limit))];
+            let cursor: Option<String> = found[1].first().map(|row| row.single()).transpose()?;
+            let cursor: i64 = cursor.and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
+            let params = vec![param(cursor), param(now), param(before), param(row_count(limit))];
             let topics = tx.one(WITH_OLD, params)?;
             let topics = topics.iter().map(|row| row.tuple()).collect::<Result<Vec<_>, _>>()?;
             let (removed, done) = expire(tx, &topics, limit)?;
             let is_last = done.is_none() && topics.len() < limit;
-            let place = match done {
+            let cursor = match done {
                 _ if is_last => 0,
                 Some(id) => id,
                 None => topics.last().map_or(0, |(id, _, _)| *id),
             };
-            let params = vec![param("expired_topic"), param(place.to_string())];
+            let params = vec![param("expired_topic"), param(cursor.to_string())];
             tx.commit(vec![Query::new(KEEP_PLACE, params)])?;
             Ok((removed, !is_last))
         })

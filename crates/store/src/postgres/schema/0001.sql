@@ -209,7 +209,7 @@ CREATE UNIQUE INDEX open_runs_by_uuid ON open_runs (uuid) WHERE uuid IS NOT NULL
 -- believes that any index will do to find a row by its key, and one that has to be read from end to end does not.
 CREATE INDEX open_runs_by_status ON open_runs (status, workflow, (key + 0));
 CREATE INDEX open_runs_by_wakeup ON open_runs (wake_at) WHERE wake_at IS NOT NULL;
--- What has begun and could go on if there were a place.
+-- What has begun and could go on if there were a free slot.
 CREATE INDEX open_runs_ready ON open_runs ((key + 0)) WHERE waits_for_slot;
 CREATE INDEX open_runs_pending_of_handlers ON open_runs (workflow, (key + 0))
   WHERE status = 0 AND handler IS NOT NULL;

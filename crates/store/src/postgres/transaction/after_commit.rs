@@ -94,7 +94,6 @@ impl NextWakeups {
 
 /// What is left to do after a transaction.
 pub(crate) struct AfterCommit {
-    /// The earliest wakeup.
     pub(crate) next_wakeup: Option<Timestamp>,
     pub(crate) others: bool,
 }

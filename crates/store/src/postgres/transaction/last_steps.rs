@@ -129,16 +129,16 @@ pub(crate) const LAST_STEPS: &str =
 
 /// The records of both, in the order of steps.
 pub(crate) fn all(steps: &[Row], last: &[Row]) -> Result<Vec<StepRecord>, Failure> {
-    let place = |record: &StepRecord| (record.step, record.item);
+    let key = |record: &StepRecord| (record.step, record.item);
     let mut records = BTreeMap::new();
     for row in steps {
         let record = rows::step(row)?;
-        records.insert(place(&record), record);
+        records.insert(key(&record), record);
     }
     // If a step has both, the record in the run's row is the later one.
     for row in last {
         let text = get(row, Column::POSITIONS[0])?;
-        records.extend(read(text)?.into_iter().map(|record| (place(&record), record)));
+        records.extend(read(text)?.into_iter().map(|record| (key(&record), record)));
     }
     Ok(records.into_values().collect())
 }

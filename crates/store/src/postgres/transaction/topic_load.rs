@@ -188,7 +188,6 @@ impl LoadedTopics {
 pub(crate) struct RelatedTopics {
     /// Their handlers and topics are loaded.
     pub(crate) workflows: Vec<i64>,
-    /// Other topics.
     pub(crate) topics: Vec<i64>,
     /// The events that these runs have reserved are loaded.
     pub(crate) runs: Vec<i64>,

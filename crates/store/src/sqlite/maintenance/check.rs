@@ -52,7 +52,6 @@ pub(crate) static INVARIANTS: LazyLock<Vec<Statements>> =
     LazyLock::new(|| invariants::statements(Database::Sqlite, &FRAGMENTS));
 
 impl Core {
-    /// Checks everything.
     pub(crate) fn check(&mut self, now: Timestamp, repair: bool) -> Result<Vec<Finding>, Failure> {
         // Clears the caches, so that everything is read from the file, and no cached copy outlives
         // a repair.

@@ -134,7 +134,7 @@ fn mend(connection: &Connection, broken: &Broken) -> Result<(), Failure> {
             let sql = "UPDATE runs SET owners = ?2 WHERE key = ?1";
             connection.prepare_cached(sql)?.execute(params![key, owners])?;
         }
-        RunBreach::WithoutPlace => {
+        RunBreach::WithoutSlot => {
             let sql = "UPDATE runs SET waits_for_slot = 1 WHERE key = ?1";
             connection.prepare_cached(sql)?.execute([key])?;
         }

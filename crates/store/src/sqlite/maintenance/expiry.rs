@@ -82,7 +82,7 @@ struct Walked {
     /// The earliest instant since which something is kept that was looked at, or that follows.
     since: Option<i64>,
     /// The last old run that was looked at.
-    place: i64,
+    cursor: i64,
     /// Whether the walk reached the end, or runs that are too young.
     is_done: bool,
 }
@@ -212,7 +212,7 @@ impl Core {
         expired: &mut Vec<i64>,
         next: &mut NextExpiry,
     ) -> Result<bool, Failure> {
-        let mut done = self.place("expired_own")?;
+        let mut done = self.stored_cursor("expired_own")?;
         let mut more = true;
         'schedules: for _ in 0..limit {
             let Some((schedule, keep)) = self.next(NEXT_SCHEDULE, done)? else {
@@ -238,7 +238,7 @@ impl Core {
             expired.append(&mut removed);
             done = schedule;
         }
-        self.keep_place("expired_own", done)?;
+        self.store_cursor("expired_own", done)?;
         Ok(more)
     }
 
@@ -250,8 +250,8 @@ impl Core {
         expired: &mut Vec<i64>,
         next: &mut NextExpiry,
     ) -> Result<bool, Failure> {
-        let mut workflow = self.place("expired_workflow")?;
-        let mut after = self.place("expired_workflow_run")?;
+        let mut workflow = self.stored_cursor("expired_workflow")?;
+        let mut after = self.stored_cursor("expired_workflow_run")?;
         let mut more = true;
         for _ in 0..limit {
             let Some((id, keep)) = self.next(NEXT_WORKFLOW, workflow)? else {
@@ -265,13 +265,13 @@ impl Core {
             next.note(walked.since, keep);
             expired.extend(walked.expired);
             if !walked.is_done {
-                (workflow, after) = (id, walked.place);
+                (workflow, after) = (id, walked.cursor);
                 break;
             }
             (workflow, after) = (id + 1, 0);
         }
-        self.keep_place("expired_workflow", workflow)?;
-        self.keep_place("expired_workflow_run", after)?;
+        self.store_cursor("expired_workflow", workflow)?;
+        self.store_cursor("expired_workflow_run", after)?;
         Ok(more)
     }
 
@@ -287,18 +287,18 @@ impl Core {
         next: &mut NextExpiry,
     ) -> Result<bool, Failure> {
         let before = now.saturating_sub(keep);
-        let old = self.place("expired_run")?;
+        let old = self.stored_cursor("expired_run")?;
         let left = limit - expired.len();
         let walked = self.walk(OTHERS, params![old, i64::MAX], old, before, left)?;
         next.note(walked.since, keep);
         expired.extend(walked.expired);
-        self.keep_place("expired_run", walked.place)?;
-        let again = self.place("expired_again")?;
+        self.store_cursor("expired_run", walked.cursor)?;
+        let again = self.stored_cursor("expired_again")?;
         let left = limit - expired.len();
         let passed = self.walk(OTHERS, params![again, old], again, before, left)?;
         next.note(passed.since, keep);
-        let place = if passed.is_done { 0 } else { passed.place };
-        self.keep_place("expired_again", place)?;
+        let cursor = if passed.is_done { 0 } else { passed.cursor };
+        self.store_cursor("expired_again", cursor)?;
         let more =
             !walked.is_done || (!passed.is_done && (left == 0 || !passed.expired.is_empty()));
         expired.extend(passed.expired);
@@ -314,7 +314,7 @@ impl Core {
         before: i64,
         limit: usize,
     ) -> Result<Walked, Failure> {
-        let mut walked = Walked { expired: Vec::new(), since: None, place: from, is_done: false };
+        let mut walked = Walked { expired: Vec::new(), since: None, cursor: from, is_done: false };
         let mut statement = self.connection.prepare_cached(sql)?;
         let mut rows = statement.query(params)?;
         for _ in 0..LOOKED_AT {
@@ -329,13 +329,13 @@ impl Core {
                 walked.note(Some(created));
                 return Ok(walked);
             }
-            walked.place = key;
+            walked.cursor = key;
             // An open run is looked at again after it has ended.
             if !has_this_retention {
                 continue;
             }
             if ended.is_some_and(|ended| ended < before) {
-                walked.expired.push(walked.place);
+                walked.expired.push(walked.cursor);
             } else {
                 walked.note(ended);
             }
@@ -352,15 +352,15 @@ impl Core {
     }
 
     /// Where a walk stopped.
-    pub(crate) fn place(&self, walk: &str) -> Result<i64, Failure> {
+    pub(crate) fn stored_cursor(&self, walk: &str) -> Result<i64, Failure> {
         let sql = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = ?1";
         Ok(query::one(&self.connection, sql, [walk], |row| row.single())?.unwrap_or(0))
     }
 
-    pub(crate) fn keep_place(&self, walk: &str, place: i64) -> Result<(), Failure> {
+    pub(crate) fn store_cursor(&self, walk: &str, cursor: i64) -> Result<(), Failure> {
         let sql = "INSERT INTO meta (key, value) VALUES (?1, ?2)
                    ON CONFLICT DO UPDATE SET value = excluded.value WHERE value <> excluded.value";
-        self.connection.prepare_cached(sql)?.execute(params![walk, place.to_string()])?;
+        self.connection.prepare_cached(sql)?.execute(params![walk, cursor.to_string()])?;
         Ok(())
     }
 
@@ -374,7 +374,7 @@ impl Core {
         expiry: &mut NextExpiry,
     ) -> Result<(usize, bool), Failure> {
         let connection = &self.connection;
-        let mut done = self.place("expired_schedule")?;
+        let mut done = self.stored_cursor("expired_schedule")?;
         let next = "SELECT l.schedule, coalesce(s.retention, w.retention) FROM ledger l
                     LEFT JOIN schedules s ON s.id = l.schedule
                     LEFT JOIN workflows w ON w.id = s.workflow
@@ -410,7 +410,7 @@ impl Core {
             expiry.note(query::one(connection, first, [schedule], |row| row.single())?, keep);
             done = schedule;
         }
-        self.keep_place("expired_schedule", done)?;
+        self.store_cursor("expired_schedule", done)?;
         Ok((removed, more))
     }
 }

@@ -33,7 +33,7 @@ impl Core {
         next: &mut NextExpiry,
     ) -> Result<(usize, bool), Failure> {
         let connection = &self.connection;
-        let mut done = self.place("expired_topic")?;
+        let mut done = self.stored_cursor("expired_topic")?;
         let mut removed = 0;
         let mut more = true;
         for _ in 0..limit {
@@ -54,7 +54,7 @@ impl Core {
             next.note(query::only(connection, sql, [topic], |row| row.single())?, keep);
             done = topic;
         }
-        self.keep_place("expired_topic", done)?;
+        self.store_cursor("expired_topic", done)?;
         Ok((removed, more))
     }
 }

@@ -200,7 +200,7 @@ CREATE INDEX runs_open ON runs (status, workflow) WHERE status < 4;
 -- What has ended, but not well: statuses 5 to 7.
 CREATE INDEX runs_not_well ON runs (status) WHERE status > 4;
 CREATE INDEX runs_not_well_by_workflow ON runs (workflow, status) WHERE status > 4;
--- What has begun and could go on if there were a place. SQLite uses it only where a query says the same, as with
+-- What has begun and could go on if there were a free slot. SQLite uses it only where a query says the same, as with
 -- those that follow.
 CREATE INDEX runs_ready ON runs (key) WHERE waits_for_slot = 1;
 CREATE INDEX runs_pending_of_handlers ON runs (workflow) WHERE status = 0 AND handler IS NOT NULL;

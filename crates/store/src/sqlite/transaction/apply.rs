@@ -19,7 +19,6 @@ use crate::sqlite::transaction::minute_counts;
 use crate::stored::{code, json, milliseconds, ms};
 use crate::words::words;
 
-/// Writes everything.
 pub(crate) fn apply(
     connection: &Connection,
     writes: &Writes,
