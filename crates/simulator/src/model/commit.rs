@@ -80,7 +80,7 @@ impl Model {
             }
         }
         self.settle_runs(now, &moved, &mut touched)?;
-        for (id, touched) in &touched {
+        for (id, touched) in &mut touched {
             self.check_schedule(cause, now, *id, touched)?;
         }
         self.check_incidents(changes.incidents, &moved, &touched)?;
@@ -179,7 +179,8 @@ impl Model {
         self.adopt(cause, now, row)
     }
 
-    /// Settles runs that have ended, and takes in new ones.
+    /// Settles runs that have ended, and notes new ones. A new run that has ended already is settled
+    /// when it is taken in.
     fn settle_runs(&mut self, now: i64, moved: &[Moved], touched: &mut TouchedAll) -> Checked {
         for moved in moved.iter().filter(|moved| moved.row.status.has_ended()) {
             if let Some(id) = moved.row.schedule
@@ -187,7 +188,9 @@ impl Model {
                 && let Some(kept) = self.schedules.get_mut(&id)
             {
                 touched.has_ended = true;
-                kept.settle(now, &moved.row, touched)?;
+                if !moved.is_new {
+                    kept.settle(now, &moved.row, touched)?;
+                }
             }
         }
         for moved in moved.iter().filter(|moved| moved.is_new) {
@@ -200,7 +203,13 @@ impl Model {
         Ok(())
     }
 
-    fn check_schedule(&mut self, cause: &Cause, now: i64, id: i64, touched: &Touched) -> Checked {
+    fn check_schedule(
+        &mut self,
+        cause: &Cause,
+        now: i64,
+        id: i64,
+        touched: &mut Touched,
+    ) -> Checked {
         let awake_since = self.awake_since;
         let Some(kept) = self.schedules.get_mut(&id) else { return Ok(()) };
         self.occurrences += kept.take_ledger(cause, now, awake_since, touched)?;

@@ -187,9 +187,16 @@ impl Kept {
         Ok(())
     }
 
-    /// Checks the runs that were created for the schedule.
-    pub(super) fn take_created(&mut self, cause: &Cause, now: i64, touched: &Touched) -> Checked {
-        for run in &touched.created {
+    /// Checks the runs that were created for the schedule, in their order. One that ended in the
+    /// same commit is settled before the next one begins.
+    pub(super) fn take_created(
+        &mut self,
+        cause: &Cause,
+        now: i64,
+        touched: &mut Touched,
+    ) -> Checked {
+        for run in std::mem::take(&mut touched.created) {
+            let run = &run;
             match (run.n, run.triggered_by) {
                 (Some(n), _) => {
                     self.may_start(cause, n, touched)?;
@@ -206,6 +213,9 @@ impl Kept {
                 (None, _) => {
                     return broken("ledger", format!("{run:?} is of no occurrence"));
                 }
+            }
+            if run.status.has_ended() {
+                self.settle(now, run, touched)?;
             }
         }
         Ok(())
