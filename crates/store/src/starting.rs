@@ -2,6 +2,8 @@
 //! handler at a time and stores which one before it begins. If three starts of the node end at the
 //! same one, that is the culprit and is set aside.
 
+use std::path::Path;
+
 use engine::RunKey;
 use engine::turn::Wakeup;
 use serde::{Deserialize, Serialize};
@@ -12,6 +14,16 @@ use crate::wakeups::{read_wakeup, stored_wakeup};
 /// Someone who kills nodes at random may hit one while it decides, but hardly the same thing three
 /// times.
 const STRIKES: u32 = 3;
+
+/// What the keys of these rows in `meta` begin with.
+const PREFIX: &str = "starting ";
+/// Finds the rows of all starts.
+pub(crate) const FIND_ALL: &str = "SELECT key, value FROM meta WHERE key LIKE 'starting %'";
+
+/// Whether another process of this machine has the id.
+fn is_running(process: u32) -> bool {
+    process != std::process::id() && Path::new("/proc").join(process.to_string()).exists()
+}
 
 /// One schedule, run or handler that a node decides alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,20 +58,31 @@ pub(crate) struct Starting {
 }
 
 impl Starting {
-    /// The key of a node's row in `meta`. An unnamed node is called by its host and process id; the
-    /// process id is dropped, because the next start is another process on the same host.
+    /// The key of a node's row in `meta`.
     pub(crate) fn key(name: &str) -> String {
+        format!("{PREFIX}{name}")
+    }
+
+    /// The row of a new start, given the rows of all starts in `meta`, and the keys of those that
+    /// earlier starts of the same node left. An unnamed node is called by its host and process id:
+    /// rows of its host whose process is gone are those of earlier starts.
+    pub(crate) fn after(name: &str, rows: &[(String, String)]) -> (Starting, Vec<String>) {
         let process = format!("-{}", std::process::id());
-        format!("starting {}", name.strip_suffix(&process).unwrap_or(name))
+        let host = name.strip_suffix(&process).map(|host| format!("{PREFIX}{host}-"));
+        let is_left = |key: &str| {
+            let process = host.as_ref().and_then(|host| key.strip_prefix(host)?.parse().ok());
+            key == Starting::key(name) || process.is_some_and(|process| !is_running(process))
+        };
+        let left = rows.iter().filter(|(key, _)| is_left(key));
+        let starts = left.clone().map(|(_, text)| Starting::next(text));
+        let worst = starts.max_by_key(|starting| (starting.strikes, starting.deaths));
+        (worst.unwrap_or_default(), left.map(|(key, _)| key.clone()).collect())
     }
 
     /// The row of a new start, given what an earlier one left. A row that cannot be read counts as
     /// one early death.
-    pub(crate) fn next(left: Option<&str>) -> Starting {
-        if left.is_none() {
-            return Starting::default();
-        }
-        let left = Starting::read(left);
+    fn next(left: &str) -> Starting {
+        let left = Starting::read(Some(left));
         let deaths = left.deaths.saturating_add(1);
         match left.trial {
             None => Starting { deaths, ..left },
@@ -99,20 +122,33 @@ mod tests {
     use super::*;
 
     fn dies_at(starting: Starting, what: Option<Wakeup>) -> Starting {
-        Starting::next(Some(&starting.trying(what).text()))
+        Starting::next(&starting.trying(what).text())
     }
 
     #[test]
-    fn the_process_is_no_part_of_the_key() {
+    fn earlier_starts_are_those_of_the_name_or_of_processes_that_are_gone() {
+        let rows = |names: &[&str]| -> Vec<(String, String)> {
+            names.iter().map(|name| (Starting::key(name), Starting::default().text())).collect()
+        };
+        let deaths = |name: &str, left: &[&str]| {
+            let (starting, keys) = Starting::after(name, &rows(left));
+            (starting.deaths, keys)
+        };
         let unnamed = format!("host-{}", std::process::id());
-        assert_eq!(Starting::key(&unnamed), "starting host");
-        assert_eq!(Starting::key("node-1"), "starting node-1");
+        // No process has this id: it is above the greatest that Linux gives.
+        let gone = "host-4194999";
+        assert_eq!(deaths(&unnamed, &[]), (0, vec![]));
+        assert_eq!(deaths(&unnamed, &[gone]), (1, vec![Starting::key(gone)]));
+        assert_eq!(deaths(&unnamed, &["host-1"]), (0, vec![]), "a neighbour that runs");
+        assert_eq!(deaths(&unnamed, &["other-4194999", "host"]), (0, vec![]));
+        assert_eq!(deaths(&unnamed, &[&unnamed]), (1, vec![Starting::key(&unnamed)]));
+        assert_eq!(deaths("node-1", &["node-1", gone]), (1, vec![Starting::key("node-1")]));
     }
 
     #[test]
     fn three_lives_in_a_row_that_end_at_one_thing_name_it() {
         let (one, other) = (Wakeup::Schedule(ScheduleId(1)), Wakeup::Run(RunKey(1)));
-        let start = Starting::next(None);
+        let start = Starting::default();
         assert_eq!((start.deaths, start.culprit()), (0, None));
         let once = dies_at(start, Some(one));
         assert_eq!((once.deaths, once.culprit()), (1, None));
@@ -128,6 +164,6 @@ mod tests {
         let node = Some(Wakeup::Node(engine::NodeId(3)));
         let of_node = (0..4).fold(Starting::default(), |starting, _| dies_at(starting, node));
         assert_eq!(of_node.culprit(), None);
-        assert_eq!(Starting::next(Some("nonsense")).deaths, 1);
+        assert_eq!(Starting::next("nonsense").deaths, 1);
     }
 }

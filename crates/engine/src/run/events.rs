@@ -22,8 +22,10 @@ impl<F: RunHistory> Decider<'_, F> {
     pub(super) fn publish(&mut self, at: usize, publish: &Publish) -> Result<(), F::Error> {
         let part = self.part(at);
         self.run.state.active[at].attempt += 1;
-        if hops_of(self.run, self.now) > HOPS {
-            let error = self.error(part.step, "loop", too_many_hops());
+        let is_loop = hops_of(self.run, self.now) > HOPS;
+        let why = is_loop.then(too_many_hops);
+        if let Some(why) = why.or_else(|| self.history.why_closed(&publish.topic)) {
+            let error = self.error(part.step, "loop", why);
             return self.failed(at, error, Retryability::Permanent, None);
         }
         let own = self.own_message_id(part);

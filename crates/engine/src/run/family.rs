@@ -7,14 +7,16 @@ use super::{Parent, Run};
 /// The maximum number of events and deadlines between the first run of a family and the last.
 /// Intended pipelines have a handful; workflows that publish to each other in a circle have no end.
 pub(crate) const HOPS: u8 = 32;
-/// A run of this age starts a new family with the events it publishes and the runs its deadlines
-/// start. A circle that takes a minute per round fills no store, and may be intended.
+/// The hops of a run that has worked for this long are counted from the run itself. A circle that
+/// takes a minute per round may be intended. Time that the run waited to begin does not count: a
+/// circle that floods the store makes its own runs wait.
 const SLOW: SignedDuration = SignedDuration::from_secs(60);
 
 /// How many hops an event or a deadline of this run is away from the first run of its family.
 pub(crate) fn hops_of(run: &Run, now: Timestamp) -> u8 {
+    let worked = run.started_at.map_or(SignedDuration::ZERO, |since| now.duration_since(since));
     match run.parent {
-        Some(parent) if now.duration_since(run.created_at) < SLOW => parent.hops.saturating_add(1),
+        Some(parent) if worked < SLOW => parent.hops.saturating_add(1),
         _ => 1,
     }
 }
@@ -40,7 +42,7 @@ impl Parent {
     /// The parent of a run that an event or a deadline of `run` starts.
     pub(crate) fn by_hop(run: &Run, now: Timestamp) -> Parent {
         let hops = hops_of(run, now);
-        let root = run.parent.filter(|_| hops > 1).map_or(run.key, |above| above.root);
+        let root = run.parent.map_or(run.key, |above| above.root);
         Parent { run: run.key, token: None, depth: 0, root, hops }
     }
 }

@@ -19,6 +19,8 @@ pub trait RunHistory {
     fn record(&mut self, step: u32, item: Item) -> Result<Option<StepRecord>, Self::Error>;
     /// The key for a run that is about to be created.
     fn new_run_key(&mut self) -> RunKey;
+    /// Why the run must not publish to this topic of its workflow, if it must not.
+    fn why_closed(&self, topic: &str) -> Option<String>;
 }
 
 /// How an attempt ended, as its runner or worker reports.

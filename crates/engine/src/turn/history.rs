@@ -1,14 +1,27 @@
 //! What a decision about a run may look up.
 
 use super::TransactionReader;
+use super::families::ClosedTopics;
 use crate::ids::RunKey;
 use crate::run::{Item, RunHistory, StepRecord};
 
-/// The step records of one run: those that this turn has added, and those in the book.
+/// The step records of one run: those that this turn has added, and those in the store. And the
+/// topics that are closed to it.
 pub(super) struct RunFacts<'a, B: TransactionReader> {
-    pub(super) reader: &'a mut B,
-    pub(super) run: RunKey,
-    pub(super) records: &'a [StepRecord],
+    reader: &'a mut B,
+    run: RunKey,
+    records: &'a [StepRecord],
+    closed: Option<&'a ClosedTopics>,
+}
+
+impl<'a, B: TransactionReader> RunFacts<'a, B> {
+    pub(super) fn new(reader: &'a mut B, run: RunKey, records: &'a [StepRecord]) -> Self {
+        RunFacts { reader, run, records, closed: None }
+    }
+
+    pub(super) fn with_closed(self, closed: &'a ClosedTopics) -> Self {
+        RunFacts { closed: Some(closed), ..self }
+    }
 }
 
 impl<B: TransactionReader> RunHistory for RunFacts<'_, B> {
@@ -24,5 +37,10 @@ impl<B: TransactionReader> RunHistory for RunFacts<'_, B> {
 
     fn new_run_key(&mut self) -> RunKey {
         self.reader.new_run_key()
+    }
+
+    fn why_closed(&self, topic: &str) -> Option<String> {
+        let closed = self.closed.filter(|closed| closed.names.iter().any(|name| name == topic));
+        closed.map(|closed| closed.why.clone())
     }
 }

@@ -424,6 +424,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         };
         let is_paused = definition.has_pausable_deadline()
             && self.load_workflow(workflow)?.is_some_and(|workflow| workflow.paused);
+        let closed = self.closed_topics(key, &definition)?;
         let entity = self.loaded.runs.loaded_mut(key);
         let entity = entity.ok_or_else(|| not_there::<B::Error>(key))?;
         let (before, had_ended) = (entity.now.status, entity.now.status.has_ended());
@@ -434,8 +435,8 @@ impl<B: TransactionReader> Turn<'_, B> {
             Input::Resolve { by, .. } => Some(by.clone()),
             _ => None,
         };
-        let mut history =
-            RunFacts { reader: self.reader, run: key, records: &entity.notes.records };
+        let history = RunFacts::new(self.reader, key, &entity.notes.records);
+        let mut history = history.with_closed(&closed);
         let (free, starts_left) = (&mut self.capacity.free_slots, &mut self.worklist.starts_left);
         // Each decision looks at every active part, so a decision about many counts as several.
         *starts_left = starts_left.saturating_sub(entity.now.state.active.len() / PARTS);

@@ -116,8 +116,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         let (workflow, version, handler) = (run.workflow, run.version, run.handler.clone());
         let definition = self.process(workflow, version, handler.as_deref())?;
         let entity = self.loaded.runs.loaded(key).ok_or_else(|| not_there::<B::Error>(key))?;
-        let mut history =
-            RunFacts { reader: self.reader, run: key, records: &entity.notes.records };
+        let mut history = RunFacts::new(self.reader, key, &entity.notes.records);
         let known = &mut self.loaded.item_scope;
         run::required_event(&entity.now, &definition, part, &mut history, known)
     }

@@ -246,6 +246,57 @@ fn a_circle_that_takes_its_time_goes_on() {
     assert!(runs_of(&world, id).all(|run| run.status != RunStatus::Failed));
 }
 
+/// A circle of one topic with a timer before each event, of one run at a time.
+fn timed_circle(name: &str, delay: &str) -> language::definition::Definition {
+    let delay = language::definition::TimeSpan::parse(delay).unwrap();
+    let mut circle = circle(name, "again", "again");
+    circle.topics.truncate(1);
+    circle.steps.insert(0, step("wait", Action::Timer(language::definition::Timer::Delay(delay))));
+    circle.steps[1] = circle.steps[1].clone().after(&["wait"]);
+    circle.concurrency = Some(1);
+    circle
+}
+
+#[test]
+fn time_that_a_run_waits_to_begin_does_not_make_its_circle_slow() {
+    let (mut world, _) = world(|_, _| gives(Value::Null));
+    let id = publish_version(&mut world, timed_circle("crowded", "40s"));
+    for _ in 0..4 {
+        start(&mut world, id, Value::Null);
+    }
+    world.advance_to("2026-03-02T10:00:00Z");
+    let hops: Vec<u8> = runs_of(&world, id).filter_map(|run| Some(run.parent?.hops)).collect();
+    assert!(hops.contains(&20), "each run waits two minutes for the others: {hops:?}");
+}
+
+#[test]
+fn runs_of_a_full_family_publish_nothing_that_would_start_more() {
+    let (mut world, _) = world(|_, _| gives(Value::Null));
+    let each = |action| {
+        Action::ForEach(ForEach {
+            items: json!([1, 2, 3]),
+            action: Box::new(action),
+            max_parallel: None,
+        })
+    };
+    let mut wide = circle("wide", "again", "again");
+    wide.topics = vec![super::handlers::topic("again")];
+    let Action::Publish(tell) = wide.steps[0].action.clone() else { unreachable!() };
+    wide.steps = vec![step("tell", each(Action::Publish(tell)))];
+    let id = publish_version(&mut world, wide);
+    world.memory.descendants_besides = 49_990;
+    start(&mut world, id, Value::Null);
+    world.advance_to("2026-03-02T09:10:00Z");
+    assert_eq!(runs_of(&world, id).count(), 11, "the first, and ten that are left");
+    let failed = runs_of(&world, id).filter(|run| run.status == RunStatus::Failed);
+    let errors: Vec<_> = failed.filter_map(|run| run.error.clone()).collect();
+    assert!(errors.len() >= 6, "{errors:?}");
+    let why = "has led to 50000 runs already";
+    assert!(errors.iter().all(|error| error.code == "loop" && error.message.contains(why)));
+    let skipped = events(&world, id, "again", EventState::Skipped);
+    assert!(skipped.len() <= 2, "only events of the run that filled the family: {skipped:?}");
+}
+
 #[test]
 fn a_workflow_that_starts_itself_many_times_has_a_limited_family() {
     on_a_small_stack(|| {

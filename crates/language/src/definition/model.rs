@@ -275,6 +275,20 @@ impl Definition {
         }
     }
 
+    /// The topics that its steps publish to.
+    pub fn published_topics(&self) -> impl Iterator<Item = &str> {
+        self.steps.iter().filter_map(|step| {
+            let action = match &step.action {
+                Action::ForEach(each) => &each.action,
+                action => action,
+            };
+            match action {
+                Action::Publish(publish) => Some(publish.topic.as_str()),
+                _ => None,
+            }
+        })
+    }
+
     /// Whether the clock of one of its deadlines can be stopped.
     pub fn has_pausable_deadline(&self) -> bool {
         let steps = self.steps.iter().filter_map(|step| step.deadline.as_ref());

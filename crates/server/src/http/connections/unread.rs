@@ -14,9 +14,9 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::timeout;
 
-/// How much is discarded: four times the largest body that any route accepts. A client that sends
-/// more sees the response only if it reads while it sends.
-const DISCARDED_BYTES: usize = 64 * 1024 * 1024;
+/// How much is discarded. A client that sends more sees the response only if it reads while it
+/// sends. Discarding costs no memory, and a connection that does it takes a place of its address.
+const DISCARDED_BYTES: usize = 1024 * 1024 * 1024;
 /// How long discarding may take.
 const DISCARDED_FOR: Duration = Duration::from_secs(10);
 /// A client that sends nothing for this long has stopped, and waits for the connection to be

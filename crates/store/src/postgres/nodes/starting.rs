@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::transaction::core::Core;
 use crate::rows::Row as _;
-use crate::starting::{Starting, Trial};
+use crate::starting::{FIND_ALL, Starting, Trial};
 use crate::stored::ms;
 use crate::wakeups::read_wakeup;
 
@@ -39,7 +39,10 @@ const BEGIN: &str = sql!(
 
 /// Reads the row an earlier start left, and stores the row of the new start.
 pub(crate) fn begin_start(tx: &mut TxConnection, name: &str) -> Result<Starting, Failure> {
-    let starting = Starting::next(find(tx, name)?.as_deref());
+    let rows = tx.one(FIND_ALL, vec![])?;
+    let rows = rows.iter().map(|row| row.tuple()).collect::<Result<Vec<_>, Failure>>()?;
+    let (starting, left) = Starting::after(name, &rows);
+    tx.one("DELETE FROM meta WHERE key = ANY($1::text[])", vec![param(left)])?;
     keep(tx, name, &starting)?;
     Ok(starting)
 }

@@ -10,12 +10,16 @@ use crate::failure::Failure;
 use crate::rows::Row as _;
 use crate::sqlite::connections::query;
 use crate::sqlite::transaction::core::Core;
-use crate::starting::{Starting, Trial};
+use crate::starting::{FIND_ALL, Starting, Trial};
 
 impl Core {
     /// Reads the row an earlier start left, and stores the row of the new start.
     pub(crate) fn begin_start(&self, name: &str) -> Result<Starting, Failure> {
-        let starting = Starting::next(self.starting(name)?.as_deref());
+        let rows = query::all(&self.connection, FIND_ALL, [], |row| row.tuple())?;
+        let (starting, left) = Starting::after(name, &rows);
+        for key in left {
+            self.connection.execute("DELETE FROM meta WHERE key = ?1", [key])?;
+        }
         self.keep_starting(name, &starting)?;
         Ok(starting)
     }
