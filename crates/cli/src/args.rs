@@ -124,10 +124,11 @@ pub(crate) struct MigrateArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Everything is measured on a store of its own with full sync. Each figure stands beside a limit that was
-measured in the same run: syncs of the disk, rows into a bare SQLite table.
+measured in the same run: syncs of the disk, the rows of a fire written without deciding anything.
 Examples:
   punctual bench
   punctual bench --only fires --pending 10000 --pending 1000000
+  punctual bench --repeat 3 --json > before.json; punctual bench --repeat 3 --compare before.json
   punctual bench --only lateness --rate 2000 --dir /var/lib/punctual")]
 pub(crate) struct BenchArgs {
     /// Number of schedules that wait far in the future while others fire; may be given several
@@ -146,6 +147,14 @@ pub(crate) struct BenchArgs {
     /// Print the output as JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Measure everything this many times; prints the median and the range of each figure
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) repeat: u32,
+    /// Say which figures moved since an earlier run, by more than the ranges of both; a file that
+    /// --json wrote
+    #[arg(long, value_name = "FILE")]
+    pub(crate) compare: Option<PathBuf>,
     /// Folder for the store, on the disk to measure; a temporary folder if left out
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,

@@ -20,7 +20,6 @@ const BATCH: i64 = 1_000;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) syncs: f64,
-    pub(super) narrow_rows: f64,
     pub(super) wide_rows: f64,
 }
 
@@ -28,12 +27,6 @@ impl Limits {
     pub(super) fn measure(dir: &Path, during: Duration) -> Result<Limits, Failure> {
         Ok(Limits {
             syncs: syncs(dir, during)?,
-            narrow_rows: rows(
-                dir,
-                during,
-                "CREATE TABLE t (a INTEGER, b INTEGER, PRIMARY KEY (a, b)) WITHOUT ROWID",
-                "INSERT INTO t VALUES (?1, ?1)",
-            )?,
             wide_rows: rows(
                 dir,
                 during,
@@ -47,7 +40,6 @@ impl Limits {
         let figure = |name: &str, value| Figure::new("limits", name, value, "per s");
         vec![
             figure("syncs of 4 KiB appended", self.syncs),
-            figure("narrow rows into SQLite, 1 000 in a commit", self.narrow_rows),
             figure("rows of 200 bytes into SQLite, 1 000 in a commit", self.wide_rows),
         ]
     }

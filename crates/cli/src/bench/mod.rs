@@ -1,8 +1,10 @@
 //! `punctual bench`: measures this machine, and compares the figures with raw limits of its disk
 //! and SQLite.
 
+mod compare;
 mod events;
 mod feed;
+mod fire_rows;
 mod fires;
 mod limits;
 mod lists;
@@ -26,6 +28,7 @@ use engine::{ScheduleId, WorkflowId};
 use hdrhistogram::Histogram;
 use tokio::runtime::Runtime;
 
+use self::compare::EarlierRun;
 use self::fires::{Load, fire};
 use self::limits::Limits;
 use self::node::Node;
@@ -68,14 +71,30 @@ pub(crate) fn run(args: &BenchArgs, out: &mut dyn Write) -> Result<(), Failure> 
         let dir = args.dir.as_deref().unwrap_or(Path::new("the temporary folder"));
         Failure::Environment(format!("{}: {error}", dir.display()))
     })?;
+    let earlier = args.compare.as_deref().map(EarlierRun::read).transpose()?;
+    let rounds = (0..args.repeat).map(|round| measure(args, &runtime, folder.path(), round));
+    let mut figures = compare::median(rounds.collect::<Result<_, Failure>>()?);
+    if let Some(earlier) = earlier {
+        earlier.compare(&mut figures);
+    }
+    if args.json { report::write_json(&figures, out) } else { report::write_table(&figures, out) }
+}
+
+/// Measures everything once, in a new store.
+fn measure(
+    args: &BenchArgs,
+    runtime: &Runtime,
+    dir: &Path,
+    round: u32,
+) -> Result<Vec<Figure>, Failure> {
     let mut bench = Bench {
         sizes: Sizes::new(args),
         runtime,
         target: match &args.db {
             Some(url) => StoreTarget::postgres(url),
-            None => StoreTarget::File(folder.path().join("bench.db")),
+            None => StoreTarget::File(dir.join(format!("bench-{round}.db"))),
         },
-        dir: folder.path().to_owned(),
+        dir: dir.to_owned(),
         raw_rows: None,
         raw_fires: None,
         sync: None,
@@ -88,20 +107,16 @@ pub(crate) fn run(args: &BenchArgs, out: &mut dyn Write) -> Result<(), Failure> 
     let measured = bench.measure();
     bench.runtime.block_on(bench.target.remove())?;
     measured?;
-    if args.json {
-        report::write_json(&bench.figures, out)
-    } else {
-        report::write_table(&bench.figures, out)
-    }
+    Ok(bench.figures)
 }
 
 /// A raw limit that a figure is compared with.
 type Beside = Option<(&'static str, f64)>;
 
 /// One benchmark. The store grows from level to level.
-struct Bench {
+struct Bench<'a> {
     sizes: Sizes,
-    runtime: Runtime,
+    runtime: &'a Runtime,
     dir: PathBuf,
     target: StoreTarget,
     /// Raw limits that creates, fires and lateness are compared with.
@@ -118,7 +133,7 @@ struct Bench {
     first_cost: Option<(u64, f64)>,
 }
 
-impl Bench {
+impl Bench<'_> {
     fn measure(&mut self) -> Result<(), Failure> {
         if self.sizes.wants(Measure::Limits) {
             self.limits()?;
@@ -210,9 +225,13 @@ impl Bench {
         match &self.target {
             StoreTarget::File(_) => {
                 let limits = Limits::measure(&self.dir, during)?;
+                // Measured for longer than the others, because fires are compared with it.
+                let rows = self.runtime.block_on(fire_rows::rate(&self.dir, 3 * during))?;
                 self.figures.extend(limits.figures());
+                let name = "the rows of a fire, 1 000 in a commit, nothing decided";
+                self.figures.push(Figure::new("limits", name, rows, "per s"));
                 self.raw_rows = Some(("rows of 200 bytes per s", limits.wide_rows));
-                self.raw_fires = Some(("narrow rows per s", limits.narrow_rows));
+                self.raw_fires = Some(("rows of a fire per s", rows));
                 self.sync = Some(("ms for a sync", 1_000.0 / limits.syncs));
             }
             StoreTarget::Postgres { url, schema } => {

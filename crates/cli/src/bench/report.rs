@@ -4,6 +4,7 @@ use std::io::Write;
 
 use serde::Serialize;
 
+use super::compare::{Earlier, Range};
 use crate::failure::Failure;
 use crate::terminal::{BOLD, Cell, DIM, NOTE, columns};
 
@@ -21,6 +22,11 @@ pub(super) struct Figure {
     /// The value that the figure should reach.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reach: Option<Reach>,
+    /// The least and greatest value, if the benchmark was repeated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) range: Option<Range>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) earlier: Option<Earlier>,
 }
 
 /// A raw limit, and the ratio of the figure to it.
@@ -46,7 +52,13 @@ impl Figure {
         value: f64,
         unit: &'static str,
     ) -> Figure {
-        Figure { measure, name: name.into(), value, unit, limit: None, reach: None }
+        let (limit, reach, range, earlier) = (None, None, None, None);
+        Figure { measure, name: name.into(), value, unit, limit, reach, range, earlier }
+    }
+
+    /// Whether this is the figure of a measurement with this name.
+    pub(super) fn is_same_as(&self, measure: &str, name: &str) -> bool {
+        self.measure == measure && self.name == name
     }
 
     pub(super) fn beside(mut self, limit: Option<(&'static str, f64)>) -> Figure {
@@ -81,6 +93,17 @@ impl Figure {
             Some(limit) => format!("{:.3} of {} {}", limit.ratio, number(limit.value), limit.name),
             None => String::new(),
         };
+        let range = self.range.map_or(String::new(), |range| {
+            format!("{} to {}", number(range.least), number(range.most))
+        });
+        let earlier = match &self.earlier {
+            Some(Earlier { value, has_moved }) => {
+                let moved = if *has_moved { ", moved" } else { "" };
+                format!("{:.2} of {}{moved}", self.value / value, number(*value))
+            }
+            None => String::new(),
+        };
+        let moved = self.earlier.is_some_and(|earlier| earlier.has_moved);
         vec![
             Cell::plain(self.measure),
             Cell::plain(self.name.clone()),
@@ -88,6 +111,8 @@ impl Figure {
             Cell::plain(self.unit),
             Cell::plain(wanted),
             Cell::styled(limit, DIM),
+            Cell::styled(range, DIM),
+            Cell::styled(earlier, if moved { NOTE } else { DIM }),
         ]
     }
 }
@@ -110,7 +135,18 @@ fn number(value: f64) -> String {
 
 /// Prints the figures as a table.
 pub(super) fn write_table(figures: &[Figure], out: &mut dyn Write) -> Result<(), Failure> {
-    let head = ["measure", "", "         is", "", "wanted", "beside a limit of this machine"];
+    let has_range = figures.iter().any(|figure| figure.range.is_some());
+    let has_earlier = figures.iter().any(|figure| figure.earlier.is_some());
+    let head = [
+        "measure",
+        "",
+        "         is",
+        "",
+        "wanted",
+        "beside a limit of this machine",
+        if has_range { "range" } else { "" },
+        if has_earlier { "of before" } else { "" },
+    ];
     let head = head.map(|text| Cell::styled(text, DIM)).into();
     let rows: Vec<Vec<Cell>> =
         std::iter::once(head).chain(figures.iter().map(Figure::row)).collect();

@@ -35,6 +35,34 @@ fn only_what_is_wanted_is_measured() {
 }
 
 #[test]
+fn a_repeated_benchmark_says_what_moved_since_an_earlier_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("before.json");
+    let only = ["--only", "limits", "--pending", "0", "--repeat", "2"];
+    let before = figures(&only);
+    let syncs = before.iter().find(|figure| figure["range"]["least"].is_number()).expect("a range");
+    let mut changed = syncs.clone();
+    let far_less = syncs["value"].as_f64().expect("a number") / 1_000.0;
+    changed["value"] = far_less.into();
+    changed["range"] = serde_json::json!({ "least": far_less, "most": far_less });
+    std::fs::write(&file, serde_json::json!({ "figures": [changed] }).to_string())
+        .expect("written");
+    let file = file.to_str().expect("a path");
+    let after = figures(&[&only[..], &["--compare", file]].concat());
+    for figure in after {
+        let is_changed = figure["name"] == syncs["name"];
+        assert_eq!(
+            figure["earlier"]["has_moved"].as_bool(),
+            is_changed.then_some(true),
+            "{figure}"
+        );
+    }
+    let (code, _, err) = run(&["bench", "--compare", "/nowhere.json"]);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("bench --json"), "{err}");
+}
+
+#[test]
 fn what_cannot_be_is_refused() {
     let (code, _, err) = run(&["bench", "--quick", "--dir", "/nowhere/at/all"]);
     assert_eq!(code, 3);
