@@ -1,5 +1,5 @@
-//! The kinds of rows that the engine reads whole: a row that cannot be read would stop the turn
-//! that meets it.
+//! The kinds of rows that are read whole: a row that cannot be read stops the turn or the request
+//! that needs it.
 
 use std::fmt::Display;
 
@@ -12,7 +12,7 @@ use super::Listed;
 use crate::failure::Failure;
 use crate::rows::{
     self, Column, Read, Row, handler_columns, incident_columns, run_columns, schedule_columns,
-    workflow_columns,
+    token_columns, workflow_columns,
 };
 
 #[derive(Clone, Copy)]
@@ -26,6 +26,7 @@ pub(crate) enum RowKind {
     Incident,
     Calendar,
     Answer,
+    Token,
 }
 
 /// Where rows of a kind are. Both queries select what [`RowKind::check`] reads, then the row's key,
@@ -50,7 +51,7 @@ macro_rules! source {
 }
 
 impl RowKind {
-    pub(crate) const ALL: [RowKind; 9] = [
+    pub(crate) const ALL: [RowKind; 10] = [
         RowKind::Schedule,
         RowKind::Run,
         RowKind::Workflow,
@@ -60,6 +61,7 @@ impl RowKind {
         RowKind::Incident,
         RowKind::Calendar,
         RowKind::Answer,
+        RowKind::Token,
     ];
 
     /// Rows that no number orders are numbered.
@@ -102,6 +104,13 @@ impl RowKind {
                 "key",
                 "(SELECT *, row_number() OVER (ORDER BY key) AS number FROM idempotency) v"
             ),
+            // A revoked token admits nobody, readable or not.
+            RowKind::Token => source!(
+                token_columns!(),
+                "t.id",
+                "t.name",
+                "(SELECT * FROM tokens WHERE revoked_at IS NULL) t"
+            ),
         }
     }
 
@@ -116,6 +125,7 @@ impl RowKind {
             RowKind::Incident => rows::incident(row).map(drop),
             RowKind::Calendar => row.single_json::<CalendarSpec>().map(drop),
             RowKind::Answer => row.single_json::<Answer>().map(drop),
+            RowKind::Token => rows::token_view(row).map(drop),
         }
     }
 
@@ -142,6 +152,7 @@ impl RowKind {
             RowKind::Incident => "incident-unreadable",
             RowKind::Calendar => "calendar-unreadable",
             RowKind::Answer => "answer-unreadable",
+            RowKind::Token => "token-unreadable",
         }
     }
 
@@ -157,6 +168,7 @@ impl RowKind {
             RowKind::Incident => "incident",
             RowKind::Calendar => "calendar",
             RowKind::Answer => "answer to Idempotency-Key",
+            RowKind::Token => "token",
         }
     }
 
@@ -177,6 +189,9 @@ impl RowKind {
             RowKind::Calendar => "declare it again (`punctual calendar put`)",
             RowKind::Answer => {
                 "it is forgotten a day after it was given; use another key until then"
+            }
+            RowKind::Token => {
+                "it admits nobody: revoke it (`punctual token revoke`), and make another"
             }
             RowKind::Workflow | RowKind::Handler | RowKind::Incident => {
                 "restore a copy that has it"

@@ -2,9 +2,11 @@
 
 use engine::run::RunStatus;
 
-use crate::access::{AuditEntry, AuditView, SignInView, SignedInWith, TokenView};
+use crate::access::{
+    AuditEntry, AuditView, SignInView, SignedInWith, TokenRow, TokenView, UnreadableToken,
+};
 use crate::rows::{
-    Read, Row, RunIdColumns, columns, entry, event, handler, mutation, run, schedule,
+    Read, Row, RunIdColumns, columns, entry, event, handler, mutation, or_why, run, schedule,
 };
 use crate::topic_view::{EventView, HandlerView, MutationView};
 use crate::view::{AlertView, LedgerRow, RunView, ScheduleView};
@@ -133,6 +135,20 @@ pub(crate) fn token_view(row: &impl Row) -> Read<TokenView> {
         expires_at: row.read(column::expires_at)?,
         revoked_at: row.read(column::revoked_at)?,
     })
+}
+
+/// A token, or what can be read of it.
+pub(crate) fn token_row(row: &impl Row) -> Read<TokenRow> {
+    use token_columns as column;
+    let why = match or_why(token_view(row))? {
+        Ok(view) => return Ok(Ok(view)),
+        Err(why) => why,
+    };
+    let id: i64 = row.read(column::id)?;
+    let name = row.read(column::name).unwrap_or_else(|_| id.to_string());
+    // A time that cannot be read tells of a revocation too: whoever wrote it meant one.
+    let is_revoked = !matches!(row.maybe_integer(column::revoked_at), Ok(None));
+    Ok(Err(UnreadableToken { id, name, is_revoked, why }))
 }
 
 columns! {

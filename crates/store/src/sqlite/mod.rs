@@ -24,7 +24,8 @@ pub use crate::sqlite::maintenance::calendars::backup_file;
 pub use crate::sqlite::maintenance::check_file::check_damaged_file;
 
 use crate::access::{
-    AuditEntry, AuditQuery, AuditView, NewSignIn, NewToken, SecretHash, SignInView, TokenView,
+    AuditEntry, AuditQuery, AuditView, NewSignIn, NewToken, SecretHash, SignInView, TokenRow,
+    TokenView,
 };
 use crate::failure::Failure;
 use crate::methods::{maintenance_methods, managing_methods, setting_aside_methods, view_methods};

@@ -70,7 +70,7 @@ const FAR: &str =
     "UPDATE progress SET next_nominal = 4102444800000, next_effective = 4102444800000";
 
 /// Damages that are the same in every store.
-pub(crate) const DAMAGES: [Damage; 83] = [
+pub(crate) const DAMAGES: [Damage; 84] = [
     // The progress of a schedule.
     history("UPDATE progress SET n = 1", "schedule-number", Clean),
     history("UPDATE progress SET n = 0", "schedule-number", Clean),
@@ -92,6 +92,11 @@ pub(crate) const DAMAGES: [Damage; 83] = [
     history(
         "UPDATE progress SET next_nominal = NULL, next_effective = NULL, live = NULL",
         "schedule-without-next-time",
+        Clean,
+    ),
+    history(
+        "UPDATE progress SET next_nominal = NULL, next_effective = NULL",
+        "schedule-next-time",
         Clean,
     ),
     history("DELETE FROM {open} WHERE n IS NOT NULL", "schedule-waits-for-nothing", Mended),
