@@ -307,3 +307,16 @@ fn a_schedule_that_has_lost_its_next_time_goes_on() {
         }
     }
 }
+
+#[test]
+fn an_interval_from_completion_outlives_a_retry_that_a_pause_gives_up() {
+    let mut world = World::new("2026-03-02T09:00:00Z").working(|_| (seconds(5), failure("no")));
+    let workflow = world.workflow("w", None);
+    let text = r#"{"name": "s", "interval": "10m", "from": "completion", "max_retries": 3}"#;
+    let id = world.schedule(workflow, text);
+    world.advance_to("2026-03-02T09:10:06Z");
+    world.command(Command::PauseWorkflow { id: workflow, paused: true, reason: None }).unwrap();
+    world.advance_to("2026-03-02T09:15:00Z");
+    assert_eq!(world.get(id).status, Status::Active, "{:?}", world.ledger(id));
+    assert!(world.next(id).is_some());
+}

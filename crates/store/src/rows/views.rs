@@ -1,12 +1,15 @@
 //! Rows that are joined for the views of both stores.
 
 use engine::run::RunStatus;
+use engine::topics::{Event, Message};
+use serde_json::value::RawValue;
 
 use crate::access::{
     AuditEntry, AuditView, SignInView, SignedInWith, TokenRow, TokenView, UnreadableToken,
 };
 use crate::rows::{
-    Read, Row, RunIdColumns, columns, entry, event, handler, mutation, or_why, run, schedule,
+    Read, Row, RunIdColumns, columns, entry, event_columns, event_status, handler, message,
+    mutation, or_why, run, schedule,
 };
 use crate::topic_view::{EventView, HandlerView, MutationView};
 use crate::view::{AlertView, LedgerRow, RunView, ScheduleView};
@@ -61,7 +64,17 @@ columns! {
 
 pub(crate) fn event_view(row: &impl Row) -> Read<EventView> {
     let run = RunIdColumns::from(event_view_columns::key).maybe(row)?;
-    Ok(EventView { event: event(row)?, run })
+    let (message, unreadable) = match or_why(message(row))? {
+        Ok(message) => (message, None),
+        Err(why) => {
+            let message_id = row.read(event_columns::message_id)?;
+            let title = row.read(event_columns::title).unwrap_or_default();
+            let payload = RawValue::NULL.to_owned();
+            (Message { message_id, title, payload, causes: Vec::new() }, Some(why))
+        }
+    };
+    let (status, created_at) = (event_status(row)?, row.read(event_columns::created_at)?);
+    Ok(EventView { event: Event { message, status, created_at }, run, unreadable })
 }
 
 columns! {

@@ -319,7 +319,7 @@ impl Administration for Sqlite {
                             "nothing could be repaired ({why}): restore the latest copy that \
                              `punctual backup` made"
                         );
-                        found.insert(0, Finding { code: "file", message, repaired: false });
+                        found.insert(0, Finding::new("file", message));
                         Ok(found)
                     }
                     other => other,

@@ -67,7 +67,7 @@ pub(crate) async fn audit<R: Reader>(
         audit_columns!(),
         R::indexed_by(index)
     );
-    let found = reader.all(&sql, &params, |row| rows::audit_view(row)).await?;
+    let found = reader.all(&sql, &params, |row| Ok(rows::audit_view(row))).await?;
     let cursor = |view: &AuditView| Cursor::Instant(ms(view.at), view.key);
-    Ok(view::page(found, query.limit, query.after.is_none(), cursor))
+    view::readable_page(found, query.limit, query.after.is_none(), cursor)
 }

@@ -334,6 +334,13 @@ async fn damage_of_a_file_is_found() {
         history(OUT_OF_STEP, "file", Clean),
         history("DELETE FROM steps", "steps-gone", Told),
         history("DELETE FROM steps WHERE run = (SELECT min(run) FROM steps)", "steps-gone", Told),
+        history("UPDATE steps SET status = 99", "step-unreadable", Told),
+        history("UPDATE steps SET output = 'x{'", "step-unreadable", Told),
+        history(
+            "INSERT INTO audit (at, who, action, target) VALUES (0, CAST(x'ff' AS TEXT), 'a', 't')",
+            "audit-unreadable",
+            Told,
+        ),
         history("DELETE FROM wakeups", "schedule-without-wakeup", Clean),
         history(
             "UPDATE wakeups SET due = due + 1 WHERE kind = 1",
