@@ -59,7 +59,7 @@ fn check_file(path: &Path, zones: Zones, repair: bool) -> Result<Vec<Finding>, F
                  (`sqlite3 {0} .recover | sqlite3 NEW`)",
                 path.display()
             );
-            found.insert(0, Finding { code: "file", message, repaired: false });
+            found.insert(0, Finding::new("file", message));
             return Ok(found);
         }
         Err(other) => return Err(failure(path, &other)),
@@ -85,7 +85,8 @@ fn tell(
     found: &[Finding],
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let left = found.iter().filter(|finding| !finding.repaired).count();
+    let unrepaired = || found.iter().filter(|finding| !finding.repaired);
+    let left: usize = unrepaired().map(|finding| finding.count).sum();
     if args.json {
         let findings: Vec<_> = found
             .iter()
@@ -94,6 +95,8 @@ fn tell(
                     "code": finding.code,
                     "message": finding.message,
                     "repaired": finding.repaired,
+                    "can_be_repaired": finding.can_be_repaired,
+                    "count": finding.count,
                 })
             })
             .collect();
@@ -115,11 +118,17 @@ fn tell(
     match left {
         0 if args.json => Ok(()),
         0 => Ok(writeln!(out, "{db}: everything holds together")?),
-        left => Err(Failure::Mistake(format!(
-            "{db}: {} left{}",
-            counted(left, "finding"),
-            if args.repair { "" } else { "\n  try: punctual doctor --repair" }
-        ))),
+        left => {
+            let can_be_repaired = unrepaired().any(|finding| finding.can_be_repaired);
+            let remedy = match (args.repair, can_be_repaired) {
+                (false, true) => "punctual doctor --repair",
+                _ => "what each of them says: a repair cannot mend them",
+            };
+            Err(Failure::Mistake(format!(
+                "{db}: {} left\n  try: {remedy}",
+                counted(left, "finding")
+            )))
+        }
     }
 }
 

@@ -47,6 +47,20 @@ impl TokenView {
     }
 }
 
+/// A stored token, or what is known of one whose row cannot be read.
+pub type TokenRow = Result<TokenView, UnreadableToken>;
+
+/// A token whose row cannot be read. It admits nobody, and can be revoked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreadableToken {
+    pub id: i64,
+    /// Its name, or its id if the name cannot be read either.
+    pub name: String,
+    pub is_revoked: bool,
+    /// Which column cannot be read, and why.
+    pub why: String,
+}
+
 /// What a person signed in with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignedInWith {

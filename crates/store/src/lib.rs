@@ -37,7 +37,7 @@ use futures_util::future::BoxFuture;
 
 pub use access::{
     AuditEntry, AuditQuery, AuditView, NewSignIn, NewToken, SecretHash, SignInView, SignedInWith,
-    TokenView,
+    TokenRow, TokenView, UnreadableToken,
 };
 pub use failure::{Failure, WriteFault};
 pub use machine_clock::{MachineClock, Reading};
@@ -216,7 +216,7 @@ pub trait Administration: Queries {
         id: i64,
         now: Timestamp,
         audit: Option<AuditEntry>,
-    ) -> Answered<'_, Option<TokenView>>;
+    ) -> Answered<'_, Option<TokenRow>>;
 
     fn begin_sign_in(
         &self,
@@ -333,7 +333,7 @@ pub trait Queries: Send + Sync + 'static {
     fn nodes(&self) -> Answered<'_, Vec<NodeView>>;
 
     /// Every token that was ever created, by id.
-    fn tokens(&self) -> Answered<'_, Vec<TokenView>>;
+    fn tokens(&self) -> Answered<'_, Vec<TokenRow>>;
 
     /// The token with this secret, valid or not.
     fn token_by_hash(&self, hash: SecretHash) -> Answered<'_, Option<TokenView>>;

@@ -48,7 +48,7 @@ macro_rules! view_methods {
             alerts(run: RunId) -> Vec<AlertView> = waiting::alerts(&run);
             approvals(query: ApprovalQuery) -> Page<ApprovalView> = waiting::approvals(&query);
             queues() -> Vec<QueueView> = waiting::queues();
-            tokens() -> Vec<TokenView> = access::tokens();
+            tokens() -> Vec<TokenRow> = access::tokens();
             token_by_hash(hash: SecretHash) -> Option<TokenView> = access::token_by_hash(&hash);
             sign_in(hash: SecretHash) -> Option<SignInView> = access::sign_in(&hash);
             audit(query: AuditQuery) -> Page<AuditView> = access::audit(&query);
@@ -78,7 +78,7 @@ macro_rules! managing_methods {
                 = delete_calendar(&id, moment, audit.as_ref()) with id;
             create_token(new: NewToken, now: Timestamp, audit: Option<AuditEntry>) -> TokenView
                 = create_token(&new, now, audit.as_ref());
-            revoke_token(id: i64, now: Timestamp, audit: Option<AuditEntry>) -> Option<TokenView>
+            revoke_token(id: i64, now: Timestamp, audit: Option<AuditEntry>) -> Option<TokenRow>
                 = revoke_token(id, now, audit.as_ref());
             begin_sign_in(new: NewSignIn, now: Timestamp, audit: Option<AuditEntry>) -> ()
                 = begin_sign_in(&new, now, audit.as_ref());

@@ -47,7 +47,8 @@ pub(crate) fn finding(aside: &SetAside, is_readable: bool, repaired: bool) -> Fi
         "{} {id} is set aside since {since}, and passed over: {reason} ({remedy})",
         aside.kind()
     );
-    Finding { code: "set-aside", message, repaired }
+    let can_be_repaired = is_readable;
+    Finding { repaired, can_be_repaired, ..Finding::new("set-aside", message) }
 }
 
 /// `schedule`, `run`, `handler` or `node`.

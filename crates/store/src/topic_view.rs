@@ -45,6 +45,9 @@ pub struct EventView {
     pub event: Event,
     /// The id of the run that works on the event, or worked on it last.
     pub run: Option<RunId>,
+    /// Why the message of the event cannot be read, if it cannot: its payload is shown as null, and
+    /// consumers pass over it.
+    pub unreadable: Option<String>,
 }
 
 /// A producer or consumer with its open run.

@@ -384,6 +384,18 @@ pub struct Finding {
     pub code: &'static str,
     pub message: String,
     pub repaired: bool,
+    /// Whether a repair mends it. Otherwise the message says what a person can do.
+    pub can_be_repaired: bool,
+    /// How many such findings it stands for: more than one where the rest of a long list is
+    /// counted.
+    pub count: usize,
+}
+
+impl Finding {
+    /// A finding that a person has to see to.
+    pub fn new(code: &'static str, message: String) -> Finding {
+        Finding { code, message, repaired: false, can_be_repaired: false, count: 1 }
+    }
 }
 
 /// The number in a cursor.

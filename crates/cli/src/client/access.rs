@@ -54,8 +54,15 @@ fn texts(list: &Value) -> String {
     shown::items(list).iter().map(shown::plain).collect::<Vec<_>>().join(", ")
 }
 
+/// Whether the row of the token is damaged, so that only its name is known.
+fn is_unreadable(token: &Value) -> bool {
+    token["created_at"].is_null()
+}
+
 fn queues(token: &Value) -> Cell {
-    if token["queues"].is_null() {
+    if is_unreadable(token) {
+        Cell::plain("")
+    } else if token["queues"].is_null() {
         Cell::styled("all", DIM)
     } else {
         Cell::plain(texts(&token["queues"]))
@@ -63,7 +70,7 @@ fn queues(token: &Value) -> Cell {
 }
 
 fn expiry(token: &Value) -> Cell {
-    if token["expires_at"].is_null() {
+    if token["expires_at"].is_null() && !is_unreadable(token) {
         Cell::styled("never", DIM)
     } else {
         time(token, "expires_at")

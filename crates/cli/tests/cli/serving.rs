@@ -215,6 +215,17 @@ fn what_is_broken_is_found_and_mended() {
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
     assert!(out.contains("mended"), "{out}");
     home.doctor();
+    let broken = rusqlite::Connection::open(home.db()).expect("a store");
+    for number in 0..25 {
+        let insert = "INSERT INTO calendars (id, spec) VALUES (?1, '{')";
+        broken.execute(insert, [number.to_string()]).expect("it is broken");
+    }
+    drop(broken);
+    for repair in [&[][..], &["--repair"]] {
+        let (code, out, err) = run(&[&["doctor", "--db", &db], repair].concat());
+        assert!(code == 1 && out.contains("5 more of the kind"), "{out}");
+        assert!(err.contains("25 findings left") && !err.contains("--repair"), "{err}");
+    }
     let missing = home.path("missing.db").display().to_string();
     for args in [&["doctor", "--db", &missing][..], &["backup", "--db", &missing, "x"]] {
         let (code, _, err) = run(args);

@@ -75,7 +75,7 @@ impl Decider<'_, '_> {
     }
 
     /// The next occurrence after the instant, if the repeat limit allows one.
-    fn next_after(&self, after: Timestamp) -> Option<Due> {
+    pub(super) fn next_after(&self, after: Timestamp) -> Option<Due> {
         self.schedule.next_after(self.context.plan, self.context.overrides, after)
     }
 

@@ -42,6 +42,7 @@ impl<'b> Decider<'_, 'b> {
     }
 
     fn occurrences_due(&mut self) {
+        self.restore_next();
         let now = self.now();
         let Some(next) = self.schedule.progress.next.filter(|due| due.effective <= now) else {
             return;

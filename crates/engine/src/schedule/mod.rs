@@ -496,8 +496,19 @@ impl Decider<'_, '_> {
         run
     }
 
+    /// Computes the next time of an active schedule that has lost it, though its rule has one. Such
+    /// a schedule is damaged, and goes on where its mark is.
+    fn restore_next(&mut self) {
+        if self.schedule.status == Status::Active && self.schedule.progress.next.is_none() {
+            let follows_completion = self.follows_completion();
+            let after = if follows_completion { self.now() } else { self.schedule.progress.mark };
+            self.schedule.progress.next = self.next_after(after);
+        }
+    }
+
     /// Marks the schedule as done if nothing more can come.
     fn finish_if_exhausted(&mut self) {
+        self.restore_next();
         self.schedule.finish_if_exhausted(self.context.moment.now);
     }
 

@@ -139,9 +139,10 @@ pub trait TransactionReader {
     ) -> Result<Vec<Option<EventStatus>>, Self::Error>;
     /// The events that this run has reserved.
     fn reserved_by(&mut self, run: RunKey) -> Result<Vec<EventStatus>, Self::Error>;
-    /// The event with this key; `None` if it does not exist.
+    /// The event with this key; `None` if it does not exist, or its message cannot be read.
     fn event(&mut self, key: EventKey) -> Result<Option<Event>, Self::Error>;
-    /// The oldest pending events of a topic, by time of publication.
+    /// The oldest pending events of a topic, by time of publication. Those whose message cannot be
+    /// read are left out.
     fn pending_events(&mut self, topic: TopicId, limit: usize) -> Result<Vec<Event>, Self::Error>;
     /// The keys and publication times of the oldest pending events, without their messages.
     fn oldest_pending(

@@ -288,3 +288,35 @@ fn a_corrected_calendar_brings_back_a_schedule_that_it_left_without_a_time() {
     assert_eq!(world.next(id), Some(at("2026-03-03T09:00:00Z")));
     assert_eq!(world.get(over).status, Status::Done, "its repeats are used up");
 }
+
+#[test]
+fn a_schedule_that_has_lost_its_next_time_goes_on() {
+    for rule in [r#""interval": "10m""#, r#""cron": "*/10 * * * *""#, r#""at": "09:10""#] {
+        let mut world = World::new("2026-03-02T09:00:00Z").working(|_| (seconds(5), success()));
+        let workflow = world.workflow("w", None);
+        let rule = rule.replace("09:10", "2026-03-02T09:10:00Z");
+        let id = world.schedule(workflow, &format!(r#"{{"name": "s", {rule}}}"#));
+        world.advance_to("2026-03-02T09:10:01Z");
+        world.memory.schedules.get_mut(&id).unwrap().progress.next = None;
+        // The run of 09:10 ends.
+        world.advance_to("2026-03-02T09:20:01Z");
+        if rule.contains("at") {
+            assert_eq!((world.get(id).status, world.next(id)), (Status::Done, None), "{rule}");
+        } else {
+            assert_eq!(world.ledger(id), ["09:10 started", "09:20 started"], "{rule}");
+        }
+    }
+}
+
+#[test]
+fn an_interval_from_completion_outlives_a_retry_that_a_pause_gives_up() {
+    let mut world = World::new("2026-03-02T09:00:00Z").working(|_| (seconds(5), failure("no")));
+    let workflow = world.workflow("w", None);
+    let text = r#"{"name": "s", "interval": "10m", "from": "completion", "max_retries": 3}"#;
+    let id = world.schedule(workflow, text);
+    world.advance_to("2026-03-02T09:10:06Z");
+    world.command(Command::PauseWorkflow { id: workflow, paused: true, reason: None }).unwrap();
+    world.advance_to("2026-03-02T09:15:00Z");
+    assert_eq!(world.get(id).status, Status::Active, "{:?}", world.ledger(id));
+    assert!(world.next(id).is_some());
+}

@@ -62,7 +62,7 @@ words! {
     MutationStatus: "What became of a mutation of the outside world.",
         Mutations::ALL.map(Mutations::name);
     RoleName: "What a token is for.", Role::ALL.map(Role::name);
-    TokenStatus: "Whether a token is good.", ["active", "expired", "revoked"];
+    TokenStatus: "Whether a token is good.", ["active", "expired", "revoked", "unreadable"];
     ComingFate: "What becomes of a time that the rule says.", ["kept", "moved", "skipped", "coalesced", "retried"];
     Severity: "Whether it stops the definition from being saved.", ["error", "warning"];
     ConsumerState: "What a consumer does.",

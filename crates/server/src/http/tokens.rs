@@ -6,7 +6,7 @@ use calendar::parse_duration;
 use jiff::Timestamp;
 use language::definition::limits::QUEUE_LENGTH;
 use serde::{Deserialize, Serialize};
-use store::{NewToken, TokenView, Total};
+use store::{NewToken, TokenRow, TokenView, Total, UnreadableToken};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -42,12 +42,14 @@ struct TokenObject {
     roles: Vec<String>,
     /// The queues its holder may claim from; null for all.
     queues: Option<Vec<String>>,
-    /// `active`, `expired` or `revoked`.
+    /// `active`, `expired`, `revoked`, or `unreadable`: its row in the store is damaged, and it
+    /// admits nobody until it is revoked.
     #[schema(value_type = shapes::TokenStatus)]
     status: &'static str,
-    #[schema(value_type = String, format = DateTime)]
-    created_at: Timestamp,
-    created_by: String,
+    /// Null if the token is unreadable, as `created_by`.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    created_at: Option<Timestamp>,
+    created_by: Option<String>,
     #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<Timestamp>,
     #[schema(value_type = Option<String>, format = DateTime)]
@@ -67,10 +69,28 @@ impl TokenObject {
             roles: view.roles,
             queues: view.queues,
             status,
-            created_at: view.created_at,
-            created_by: view.created_by,
+            created_at: Some(view.created_at),
+            created_by: Some(view.created_by),
             expires_at: view.expires_at,
             revoked_at: view.revoked_at,
+        }
+    }
+
+    fn of_row(row: TokenRow, now: Timestamp) -> TokenObject {
+        let UnreadableToken { id, name, is_revoked, .. } = match row {
+            Ok(view) => return TokenObject::new(view, now),
+            Err(unreadable) => unreadable,
+        };
+        TokenObject {
+            id: id.to_string(),
+            name,
+            roles: Vec::new(),
+            queues: None,
+            status: if is_revoked { "revoked" } else { "unreadable" },
+            created_at: None,
+            created_by: None,
+            expires_at: None,
+            revoked_at: None,
         }
     }
 }
@@ -112,7 +132,7 @@ async fn list(State(app): State<App>, Query(()): Query<()>) -> Answered {
     let tokens = app.store().tokens().await?;
     let now = app.now();
     let items: Vec<TokenObject> =
-        tokens.into_iter().map(|view| TokenObject::new(view, now)).collect();
+        tokens.into_iter().map(|row| TokenObject::of_row(row, now)).collect();
     let total = Total::Exact(items.len() as u64);
     answer::ok(&Listed::new(items, total, None))
 }
@@ -308,19 +328,23 @@ async fn revoke(
     let unknown = || Problem::not_found("token", &id);
     let tokens = app.store().tokens().await?;
     // A name may look like an id: then the id counts.
-    let by_id = tokens.iter().find(|token| token.id.to_string() == id);
-    let known = by_id.or_else(|| tokens.iter().find(|token| token.name == id));
-    let known = known.ok_or_else(unknown)?;
+    let named = tokens.iter().map(|row| match row {
+        Ok(token) => (token.id, &token.name),
+        Err(token) => (token.id, &token.name),
+    });
+    let by_id = named.clone().find(|(token, _)| token.to_string() == id);
+    let known = by_id.or_else(|| named.clone().find(|(_, name)| **name == id));
+    let (token, name) = known.ok_or_else(unknown)?;
     let now = app.now();
-    let audit = app.audit(&caller, Some(known.name.clone()));
-    let (asked, token) = (app.clone(), known.id);
+    let audit = app.audit(&caller, Some(name.clone()));
+    let asked = app.clone();
     let revoking = async move {
         let revoked = asked.store().revoke_token(token, now, audit).await;
         asked.known().forget();
         revoked
     };
     let revoked = app.hub().uninterrupted(revoking).await?;
-    answer::ok(&TokenObject::new(revoked.ok_or_else(unknown)?, now))
+    answer::ok(&TokenObject::of_row(revoked.ok_or_else(unknown)?, now))
 }
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ impl ScriptWorld for World<'_> {
                 after: None,
             };
             let found = self.store.events(query).await.map_err(unavailable)?;
-            Ok(found.items.iter().map(shown).collect())
+            Ok(found.items.iter().filter_map(shown).collect())
         }
         .boxed()
     }
@@ -95,15 +95,19 @@ impl ScriptWorld for World<'_> {
         async move {
             let topic = self.topic(&topic).await?;
             let found = self.store.events_by_id(topic, ids).await.map_err(unavailable)?;
-            Ok(found.iter().map(shown).collect())
+            Ok(found.iter().filter_map(shown).collect())
         }
         .boxed()
     }
 }
 
-fn shown(view: &EventView) -> Value {
+/// The event for a script; `None` if its message cannot be read.
+fn shown(view: &EventView) -> Option<Value> {
+    if view.unreadable.is_some() {
+        return None;
+    }
     let event = &view.event;
-    json!({
+    Some(json!({
         "messageId": event.message.message_id,
         "title": event.message.title,
         "payload": event.message.payload,
@@ -111,7 +115,7 @@ fn shown(view: &EventView) -> Value {
         "state": event.status.state.name(),
         "attempt": event.status.attempt,
         "createdAt": event.created_at.to_string(),
-    })
+    }))
 }
 
 fn unavailable(failure: Failure) -> WorldFailure {

@@ -32,12 +32,18 @@ impl Listed {
         self.count = self.count.max(count);
     }
 
-    pub(crate) fn findings(mut self, repaired: bool) -> Vec<Finding> {
-        let Listed { code, count, .. } = self;
-        if count > TOLD {
-            self.messages.push(format!("… and {} more of the kind {code}", count - TOLD));
-        }
-        self.messages.into_iter().map(|message| Finding { code, message, repaired }).collect()
+    pub(crate) fn findings(self, can_be_repaired: bool, repaired: bool) -> Vec<Finding> {
+        let Listed { code, messages, count } = self;
+        let told = messages.into_iter().map(|message| (message, 1));
+        let more = count.saturating_sub(TOLD);
+        let rest = (more > 0).then(|| (format!("… and {more} more of the kind {code}"), more));
+        let finding = |(message, count)| Finding {
+            repaired,
+            can_be_repaired,
+            count,
+            ..Finding::new(code, message)
+        };
+        told.chain(rest).map(finding).collect()
     }
 }
 
@@ -56,11 +62,14 @@ pub(crate) trait Breach {
 pub(crate) fn by_code(found: &[(i64, impl Breach)], repair: bool) -> Vec<Finding> {
     let mut codes: BTreeMap<&'static str, (Listed, bool)> = BTreeMap::new();
     for (id, breach) in found {
-        let (code, repaired) = (breach.code(), repair && breach.can_be_mended());
-        let (listed, _) = codes.entry(code).or_insert_with(|| (Listed::new(code), repaired));
+        let (code, can_be_mended) = (breach.code(), breach.can_be_mended());
+        let (listed, _) = codes.entry(code).or_insert_with(|| (Listed::new(code), can_be_mended));
         listed.add(|| breach.message(*id));
     }
-    codes.into_values().flat_map(|(listed, repaired)| listed.findings(repaired)).collect()
+    let findings = |(listed, can_be_mended): (Listed, bool)| {
+        listed.findings(can_be_mended, repair && can_be_mended)
+    };
+    codes.into_values().flat_map(findings).collect()
 }
 
 /// The findings of a check, or one finding that the check failed.
@@ -72,5 +81,5 @@ pub(crate) fn attempted(what: &str, found: Result<Vec<Finding>, Failure>) -> Vec
 /// missing.
 pub(crate) fn unchecked(what: &str, failure: &Failure) -> Finding {
     let message = format!("{what} could not be checked: {failure}");
-    Finding { code: "unchecked", message, repaired: false }
+    Finding::new("unchecked", message)
 }

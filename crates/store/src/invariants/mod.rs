@@ -277,7 +277,7 @@ pub(crate) fn check(store: &mut impl Checks, now: Timestamp, repair: bool) -> Ve
     for kind in RowKind::ALL {
         let mut found = Listed::new(kind.code());
         let read = store.read_all(kind, &mut found);
-        findings.extend(attempted(kind.what(), read.map(|()| found.findings(false))));
+        findings.extend(attempted(kind.what(), read.map(|()| found.findings(false, false))));
     }
     // Before the wakeups are checked: a row that is no longer set aside has no wakeup yet.
     findings.extend(attempted("what is set aside", store.check_set_aside(repair)));
@@ -317,11 +317,11 @@ fn check_invariant(
     }
     let is_to_mend = repair && !rows.is_empty() && !mend.is_empty();
     let Some(Err(failure)) = is_to_mend.then(|| store.mend(mend)) else {
-        return Ok(found.findings(is_to_mend));
+        return Ok(found.findings(!mend.is_empty(), is_to_mend));
     };
-    let mut findings = found.findings(false);
+    let mut findings = found.findings(true, false);
     let message = format!("{code} cannot be mended: {failure}");
-    findings.push(Finding { code, message, repaired: false });
+    findings.push(Finding::new(code, message));
     Ok(findings)
 }
 

@@ -220,5 +220,5 @@ pub(super) fn steps_gone(found: &[(RunId, Vec<u32>)]) -> Vec<Finding> {
             )
         });
     }
-    listed.findings(false)
+    listed.findings(false, false)
 }

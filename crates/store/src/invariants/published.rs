@@ -176,7 +176,7 @@ pub(super) fn check(
             if repair && let Err(failure) = store.publish_again(WorkflowId(*workflow), now) {
                 let name = &definition.name;
                 let message = format!("workflow {name} cannot be published again: {failure}");
-                findings.push(Finding { code: CODE, message, repaired: false });
+                findings.push(Finding::new(CODE, message));
             }
         }
         if page.live.len() < AT_ONCE {
@@ -184,6 +184,6 @@ pub(super) fn check(
         }
     }
     let is_mended = repair && findings.is_empty();
-    findings.splice(0..0, listed.findings(is_mended));
+    findings.splice(0..0, listed.findings(true, is_mended));
     Ok(findings)
 }

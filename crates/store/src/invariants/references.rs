@@ -3,7 +3,7 @@
 use super::Invariant;
 use super::Mend::Delete;
 
-pub(super) const REFERENCES: [Invariant; 11] = [
+pub(super) const REFERENCES: [Invariant; 12] = [
     Invariant {
         code: "schedule-without-progress",
         message: "schedule {id} does not know how far it has come: restore a copy that does, or delete it \
@@ -20,6 +20,14 @@ pub(super) const REFERENCES: [Invariant; 11] = [
         told: "s.id, s.workflow",
         from: "schedules AS s",
         which: "NOT EXISTS (SELECT 1 FROM workflows AS w WHERE w.id = s.workflow)",
+        mend: &[],
+    },
+    Invariant {
+        code: "run-without-workflow",
+        message: "run {id} has not ended and is of workflow {text}, which is gone: restore a copy that has it",
+        told: "r.key, r.workflow",
+        from: "{open_runs} AS r",
+        which: "NOT EXISTS (SELECT 1 FROM workflows AS w WHERE w.id = r.workflow)",
         mend: &[],
     },
     Invariant {

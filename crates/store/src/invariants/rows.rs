@@ -1,5 +1,5 @@
-//! The kinds of rows that the engine reads whole: a row that cannot be read would stop the turn
-//! that meets it.
+//! The kinds of rows that are read whole: a row that cannot be read stops the turn or the request
+//! that needs it.
 
 use std::fmt::Display;
 
@@ -9,10 +9,11 @@ use engine::turn::Answer;
 use language::definition::Definition;
 
 use super::Listed;
+use crate::codes::sql;
 use crate::failure::Failure;
 use crate::rows::{
-    self, Column, Read, Row, handler_columns, incident_columns, run_columns, schedule_columns,
-    workflow_columns,
+    self, Column, Read, Row, audit_columns, event_columns, handler_columns, incident_columns,
+    run_columns, schedule_columns, step_columns, token_columns, workflow_columns,
 };
 
 #[derive(Clone, Copy)]
@@ -26,6 +27,11 @@ pub(crate) enum RowKind {
     Incident,
     Calendar,
     Answer,
+    Token,
+    Event,
+    Step,
+    Approval,
+    Audit,
 }
 
 /// Where rows of a kind are. Both queries select what [`RowKind::check`] reads, then the row's key,
@@ -33,7 +39,8 @@ pub(crate) enum RowKind {
 pub(crate) struct RowSource {
     /// A query for all rows.
     pub(crate) all: &'static str,
-    /// A query for the next 500 rows after the key `$1`.
+    /// A query of PostgreSQL for the next 500 rows after the key `$1`, and more if these would leave
+    /// out rows of the last key.
     pub(crate) some: &'static str,
 }
 
@@ -43,14 +50,17 @@ macro_rules! source {
     };
     (@ [$($select:tt)+] $key:literal) => {
         RowSource {
-            all: concat!($($select)+),
-            some: concat!($($select)+, " WHERE ", $key, " > $1 ORDER BY ", $key, " LIMIT 500"),
+            all: sql!($($select)+),
+            some: sql!(
+                $($select)+, " WHERE ", $key, " > $1 ORDER BY ", $key,
+                " FETCH FIRST 500 ROWS WITH TIES"
+            ),
         }
     };
 }
 
 impl RowKind {
-    pub(crate) const ALL: [RowKind; 9] = [
+    pub(crate) const ALL: [RowKind; 14] = [
         RowKind::Schedule,
         RowKind::Run,
         RowKind::Workflow,
@@ -60,6 +70,11 @@ impl RowKind {
         RowKind::Incident,
         RowKind::Calendar,
         RowKind::Answer,
+        RowKind::Token,
+        RowKind::Event,
+        RowKind::Step,
+        RowKind::Approval,
+        RowKind::Audit,
     ];
 
     /// Rows that no number orders are numbered.
@@ -102,6 +117,31 @@ impl RowKind {
                 "key",
                 "(SELECT *, row_number() OVER (ORDER BY key) AS number FROM idempotency) v"
             ),
+            // A revoked token admits nobody, readable or not.
+            RowKind::Token => source!(
+                token_columns!(),
+                "t.id",
+                "t.name",
+                "(SELECT * FROM tokens WHERE revoked_at IS NULL) t"
+            ),
+            // Nobody works on an event that is consumed or skipped.
+            RowKind::Event => source!(
+                event_columns!(),
+                "e.key",
+                "e.message_id",
+                "(SELECT * FROM events WHERE state IN ({event_pending}, {event_reserved})) e
+                 JOIN messages m ON m.event = e.key"
+            ),
+            RowKind::Step => source!(
+                step_columns!(),
+                "t.run",
+                "'number ' || t.step || ' of run ' || t.run",
+                "steps t"
+            ),
+            RowKind::Approval => {
+                source!("assignees", "run", "'number ' || step || ' of run ' || run", "approvals")
+            }
+            RowKind::Audit => source!(audit_columns!(), "a.key", "a.key", "audit a"),
         }
     }
 
@@ -116,6 +156,11 @@ impl RowKind {
             RowKind::Incident => rows::incident(row).map(drop),
             RowKind::Calendar => row.single_json::<CalendarSpec>().map(drop),
             RowKind::Answer => row.single_json::<Answer>().map(drop),
+            RowKind::Token => rows::token_view(row).map(drop),
+            RowKind::Event => rows::message(row).map(drop),
+            RowKind::Step => rows::step(row).map(drop),
+            RowKind::Approval => row.single_json::<Vec<String>>().map(drop),
+            RowKind::Audit => rows::audit_view(row).map(drop),
         }
     }
 
@@ -142,6 +187,11 @@ impl RowKind {
             RowKind::Incident => "incident-unreadable",
             RowKind::Calendar => "calendar-unreadable",
             RowKind::Answer => "answer-unreadable",
+            RowKind::Token => "token-unreadable",
+            RowKind::Event => "event-unreadable",
+            RowKind::Step => "step-unreadable",
+            RowKind::Approval => "approval-unreadable",
+            RowKind::Audit => "audit-unreadable",
         }
     }
 
@@ -157,6 +207,11 @@ impl RowKind {
             RowKind::Incident => "incident",
             RowKind::Calendar => "calendar",
             RowKind::Answer => "answer to Idempotency-Key",
+            RowKind::Token => "token",
+            RowKind::Event => "the message of event",
+            RowKind::Step => "the record of step",
+            RowKind::Approval => "the approval of step",
+            RowKind::Audit => "row of the audit log",
         }
     }
 
@@ -178,9 +233,21 @@ impl RowKind {
             RowKind::Answer => {
                 "it is forgotten a day after it was given; use another key until then"
             }
-            RowKind::Workflow | RowKind::Handler | RowKind::Incident => {
-                "restore a copy that has it"
+            RowKind::Event => {
+                "consumers pass over it: publish it again with the same id, or skip it \
+                 (`punctual topic skip`)"
             }
+            RowKind::Approval => {
+                "nobody is asked: restore a copy that has it, or cancel the run (`punctual run cancel`)"
+            }
+            RowKind::Token => {
+                "it admits nobody: revoke it (`punctual token revoke`), and make another"
+            }
+            RowKind::Workflow
+            | RowKind::Handler
+            | RowKind::Incident
+            | RowKind::Step
+            | RowKind::Audit => "restore a copy that has it",
         }
     }
 

@@ -32,6 +32,8 @@ pub(crate) struct BesideSchedule {
     pub(crate) overrides: Vec<Override>,
     /// The words by which search finds it.
     pub(crate) words: BTreeSet<String>,
+    /// The calendar whose changes it is recomputed for.
+    pub(crate) calendar: Option<String>,
 }
 
 impl BesideSchedule {
@@ -61,6 +63,8 @@ pub(crate) enum ScheduleBreach {
     Overrides,
     /// The stored search words are not those of the name.
     Words,
+    /// The stored calendar is not the declared one.
+    Calendar,
     /// The declaration cannot be read with the current zones and calendars: a person has to look.
     Undecidable(String),
 }
@@ -76,6 +80,7 @@ impl Breach for ScheduleBreach {
             ScheduleBreach::OtherNextTime => "schedule-next-time",
             ScheduleBreach::Overrides => "schedule-overrides",
             ScheduleBreach::Words => "schedule-words",
+            ScheduleBreach::Calendar => "schedule-calendar",
             ScheduleBreach::Undecidable(_) => "schedule-undecidable",
         }
     }
@@ -109,6 +114,9 @@ impl Breach for ScheduleBreach {
             ScheduleBreach::Words => {
                 format!("schedule {id} is not found by the words of its name")
             }
+            ScheduleBreach::Calendar => {
+                format!("schedule {id} is not listed under the calendar that it declares")
+            }
             ScheduleBreach::Undecidable(why) => format!(
                 "schedule {id} cannot be decided: {why} (edit it with `punctual schedule edit {id}`, or \
                  declare the calendar that it names)"
@@ -136,6 +144,9 @@ impl ScheduleBreach {
         let known: BTreeSet<String> = words(&schedule.declared.name).collect();
         if known != beside.words {
             found.push(ScheduleBreach::Words);
+        }
+        if schedule.declared.timing.calendar != beside.calendar {
+            found.push(ScheduleBreach::Calendar);
         }
         if schedule.progress.has_overrides == beside.overrides.is_empty() {
             schedule.progress.has_overrides = !beside.overrides.is_empty();

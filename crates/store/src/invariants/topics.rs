@@ -29,7 +29,7 @@ macro_rules! events_pending {
 pub(super) const BEGUN_HANDLERS: &str = "{open_runs_by_status} AS r
      WHERE r.status {active} AND r.workflow = w.id AND r.handler IS NOT NULL";
 
-pub(super) const TOPICS: [Invariant; 11] = [
+pub(super) const TOPICS: [Invariant; 12] = [
     Invariant {
         code: "event-without-topic",
         message: "event {text} is of a topic that is gone: nobody works on it; restore a copy that has the topic",
@@ -37,6 +37,19 @@ pub(super) const TOPICS: [Invariant; 11] = [
         from: "events AS e",
         which: "NOT EXISTS (SELECT 1 FROM topics AS t WHERE t.id = e.topic)",
         mend: &[],
+    },
+    Invariant {
+        code: "event-state",
+        message: "event {text} is in a state that is not known: nobody works on it, and a repair skips it",
+        told: "e.key, e.message_id",
+        from: "events AS e",
+        which: "e.state NOT IN
+                  ({event_pending}, {event_reserved}, {event_consumed}, {event_skipped})",
+        // A run may have worked on it, so it does not become pending: a person has to look.
+        mend: &[
+            Lock(Topics),
+            Set("state = {event_skipped}, reason = 'its state could not be read'"),
+        ],
     },
     Invariant {
         code: "event-without-message",

@@ -25,7 +25,8 @@ use language::Rules;
 pub use crate::postgres::import_sqlite::{CopySource, Moved, MovedTable, copy_to_postgres};
 
 use crate::access::{
-    AuditEntry, AuditQuery, AuditView, NewSignIn, NewToken, SecretHash, SignInView, TokenView,
+    AuditEntry, AuditQuery, AuditView, NewSignIn, NewToken, SecretHash, SignInView, TokenRow,
+    TokenView,
 };
 use crate::failure::Failure;
 use crate::machine_clock::MachineClock;

@@ -27,6 +27,15 @@ use crate::failure::Failure;
 /// A value that was read from a row.
 pub(crate) type Read<T> = Result<T, Failure>;
 
+/// What was read, or why the row cannot be read: what shows many rows goes on with the others.
+pub(crate) fn or_why<T>(read: Read<T>) -> Read<Result<T, String>> {
+    match read {
+        Ok(value) => Ok(Ok(value)),
+        Err(Failure::Undecidable { why, .. }) => Ok(Err(why)),
+        Err(failure) => Err(failure),
+    }
+}
+
 /// A row of a store. A value of another kind than was asked for makes the row unreadable, see
 /// [`Column::damaged`].
 pub(crate) trait Row: Sized {

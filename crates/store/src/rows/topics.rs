@@ -5,6 +5,7 @@ use engine::topics::{Counts, Event, EventStatus, Message, Subscriber, Topic};
 use engine::{HandlerId, WorkflowId};
 
 use crate::rows::{Read, Row, columns};
+use crate::set_aside::if_readable;
 
 columns! {
     topic_columns = t topics: id, workflow, name, max_attempts, pending, reserved, consumed,
@@ -58,16 +59,27 @@ columns! {
 }
 
 pub(crate) fn event(row: &impl Row) -> Read<Event> {
+    let created_at = row.read(event_columns::created_at)?;
+    Ok(Event { status: event_status(row)?, created_at, message: message(row)? })
+}
+
+/// As [`event`]; `None` if its message cannot be read. Consumers pass over such an event, and work
+/// on the others.
+pub(crate) fn readable_event(row: &impl Row) -> Read<Option<Event>> {
+    match if_readable(message(row))? {
+        Some(_) => event(row).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// The message in a row of `event_columns`.
+pub(crate) fn message(row: &impl Row) -> Read<Message> {
     use event_columns as column;
-    Ok(Event {
-        status: event_status(row)?,
-        created_at: row.read(column::created_at)?,
-        message: Message {
-            message_id: row.read(column::message_id)?,
-            title: row.read(column::title)?,
-            payload: row.read(column::payload)?,
-            causes: row.maybe_json(column::causes)?.unwrap_or_default(),
-        },
+    Ok(Message {
+        message_id: row.read(column::message_id)?,
+        title: row.read(column::title)?,
+        payload: row.read(column::payload)?,
+        causes: row.maybe_json(column::causes)?.unwrap_or_default(),
     })
 }
 

@@ -1,10 +1,15 @@
 //! Rows that are joined for the views of both stores.
 
 use engine::run::RunStatus;
+use engine::topics::{Event, Message};
+use serde_json::value::RawValue;
 
-use crate::access::{AuditEntry, AuditView, SignInView, SignedInWith, TokenView};
+use crate::access::{
+    AuditEntry, AuditView, SignInView, SignedInWith, TokenRow, TokenView, UnreadableToken,
+};
 use crate::rows::{
-    Read, Row, RunIdColumns, columns, entry, event, handler, mutation, run, schedule,
+    Read, Row, RunIdColumns, columns, entry, event_columns, event_status, handler, message,
+    mutation, or_why, run, schedule,
 };
 use crate::topic_view::{EventView, HandlerView, MutationView};
 use crate::view::{AlertView, LedgerRow, RunView, ScheduleView};
@@ -59,7 +64,17 @@ columns! {
 
 pub(crate) fn event_view(row: &impl Row) -> Read<EventView> {
     let run = RunIdColumns::from(event_view_columns::key).maybe(row)?;
-    Ok(EventView { event: event(row)?, run })
+    let (message, unreadable) = match or_why(message(row))? {
+        Ok(message) => (message, None),
+        Err(why) => {
+            let message_id = row.read(event_columns::message_id)?;
+            let title = row.read(event_columns::title).unwrap_or_default();
+            let payload = RawValue::NULL.to_owned();
+            (Message { message_id, title, payload, causes: Vec::new() }, Some(why))
+        }
+    };
+    let (status, created_at) = (event_status(row)?, row.read(event_columns::created_at)?);
+    Ok(EventView { event: Event { message, status, created_at }, run, unreadable })
 }
 
 columns! {
@@ -133,6 +148,20 @@ pub(crate) fn token_view(row: &impl Row) -> Read<TokenView> {
         expires_at: row.read(column::expires_at)?,
         revoked_at: row.read(column::revoked_at)?,
     })
+}
+
+/// A token, or what can be read of it.
+pub(crate) fn token_row(row: &impl Row) -> Read<TokenRow> {
+    use token_columns as column;
+    let why = match or_why(token_view(row))? {
+        Ok(view) => return Ok(Ok(view)),
+        Err(why) => why,
+    };
+    let id: i64 = row.read(column::id)?;
+    let name = row.read(column::name).unwrap_or_else(|_| id.to_string());
+    // A time that cannot be read tells of a revocation too: whoever wrote it meant one.
+    let is_revoked = !matches!(row.maybe_integer(column::revoked_at), Ok(None));
+    Ok(Err(UnreadableToken { id, name, is_revoked, why }))
 }
 
 columns! {

@@ -24,7 +24,8 @@ pub use crate::sqlite::maintenance::calendars::backup_file;
 pub use crate::sqlite::maintenance::check_file::check_damaged_file;
 
 use crate::access::{
-    AuditEntry, AuditQuery, AuditView, NewSignIn, NewToken, SecretHash, SignInView, TokenView,
+    AuditEntry, AuditQuery, AuditView, NewSignIn, NewToken, SecretHash, SignInView, TokenRow,
+    TokenView,
 };
 use crate::failure::Failure;
 use crate::methods::{maintenance_methods, managing_methods, setting_aside_methods, view_methods};
@@ -318,7 +319,7 @@ impl Administration for Sqlite {
                             "nothing could be repaired ({why}): restore the latest copy that \
                              `punctual backup` made"
                         );
-                        found.insert(0, Finding { code: "file", message, repaired: false });
+                        found.insert(0, Finding::new("file", message));
                         Ok(found)
                     }
                     other => other,

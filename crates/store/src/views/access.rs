@@ -1,7 +1,7 @@
 //! Views of tokens, sign-ins, and the audit log.
 
 use crate::access::{
-    AuditQuery, AuditView, SecretHash, SignInView, SignedInWith, TokenView, position,
+    AuditQuery, AuditView, SecretHash, SignInView, SignedInWith, TokenRow, TokenView, position,
 };
 use crate::failure::Failure;
 use crate::rows::{self, audit_columns, sign_in_columns, token_columns};
@@ -17,8 +17,8 @@ macro_rules! tokens_where {
 
 pub(crate) const TOKEN: &str = tokens_where!("WHERE id = $1");
 
-pub(crate) async fn tokens(reader: &impl Reader) -> Result<Vec<TokenView>, Failure> {
-    reader.all(tokens_where!("ORDER BY id"), &[], |row| rows::token_view(row)).await
+pub(crate) async fn tokens(reader: &impl Reader) -> Result<Vec<TokenRow>, Failure> {
+    reader.all(tokens_where!("ORDER BY id"), &[], |row| rows::token_row(row)).await
 }
 
 pub(crate) async fn token(reader: &impl Reader, id: i64) -> Result<Option<TokenView>, Failure> {
@@ -67,7 +67,7 @@ pub(crate) async fn audit<R: Reader>(
         audit_columns!(),
         R::indexed_by(index)
     );
-    let found = reader.all(&sql, &params, |row| rows::audit_view(row)).await?;
+    let found = reader.all(&sql, &params, |row| Ok(rows::audit_view(row))).await?;
     let cursor = |view: &AuditView| Cursor::Instant(ms(view.at), view.key);
-    Ok(view::page(found, query.limit, query.after.is_none(), cursor))
+    view::readable_page(found, query.limit, query.after.is_none(), cursor)
 }

@@ -194,7 +194,8 @@ pub(crate) async fn run<R: RunReader>(
          ORDER BY step, item, started_at, attempt, ended_at LIMIT $2"
     );
     let params = params![view.run.key, ATTEMPTS_SHOWN];
-    let earlier = reader.all(sql, &params, |row| rows::attempt(row)).await?;
+    let earlier = reader.all(sql, &params, |row| if_readable(rows::attempt(row))).await?;
+    let earlier = earlier.into_iter().flatten().collect();
     let position = position(reader, &view.run).await?;
     Ok(Some(RunDetail { view, definition, steps, earlier, position }))
 }

@@ -35,7 +35,7 @@ pub(crate) async fn a_token_keeps_the_queues_it_is_for(mut world: World) {
     world.join(1).await;
     let store = world.store();
     assert_eq!(store.token_by_hash([1; 32]).await.unwrap(), Some(made.clone()));
-    assert_eq!(store.tokens().await.unwrap(), [made, free]);
+    assert_eq!(store.tokens().await.unwrap(), [Ok(made), Ok(free)]);
 }
 
 fn entry(who: &str, action: &str) -> AuditEntry {
@@ -85,14 +85,38 @@ pub(crate) async fn a_token_is_found_by_its_secret_until_it_is_revoked(mut world
     assert_eq!(store.token_by_hash([3; 32]).await.unwrap(), None);
     assert!(made.is_valid(minute(59)) && !made.is_valid(minute(60)));
 
-    let revoked = store.revoke_token(made.id, minute(2), None).await.unwrap().unwrap();
+    let revoked = store.revoke_token(made.id, minute(2), None).await.unwrap().unwrap().unwrap();
     assert_eq!(revoked.revoked_at, Some(minute(2)));
     assert!(!revoked.is_valid(minute(2)));
-    let again = store.revoke_token(made.id, minute(3), None).await.unwrap().unwrap();
+    let again = store.revoke_token(made.id, minute(3), None).await.unwrap().unwrap().unwrap();
     assert_eq!(again.revoked_at, Some(minute(2)), "the first time counts");
     assert_eq!(store.revoke_token(77, minute(3), None).await.unwrap(), None);
-    assert_eq!(store.tokens().await.unwrap(), [revoked, other]);
+    assert_eq!(store.tokens().await.unwrap(), [Ok(revoked), Ok(other)]);
     refusal(store.create_token(token("ci", 4), minute(4), None).await);
+}
+
+/// The row of a token is damaged: it admits nobody and can be revoked, and others are as they were.
+pub(crate) async fn an_unreadable_token_is_refused_alone(mut world: World) {
+    let store = world.store();
+    let good = store.create_token(token("good", 1), minute(0), None).await.unwrap();
+    let bad = store.create_token(token("bad", 2), minute(0), None).await.unwrap();
+    world.close();
+    world.place().execute("UPDATE tokens SET roles = 'x{' WHERE name = 'bad'".to_owned()).await;
+    world.open().await;
+    let store = world.store();
+    assert_eq!(store.token_by_hash([1; 32]).await.unwrap(), Some(good.clone()));
+    store.token_by_hash([2; 32]).await.unwrap_err();
+    let listed = store.tokens().await.unwrap();
+    assert_eq!(listed[0], Ok(good));
+    let unreadable = listed[1].clone().unwrap_err();
+    assert_eq!((unreadable.name.as_str(), unreadable.is_revoked), ("bad", false));
+    let found = store.check(minute(2), true).await.unwrap();
+    let [finding] = &found[..] else { panic!("{found:#?}") };
+    assert_eq!((finding.code, finding.repaired), ("token-unreadable", false));
+    assert!(finding.message.contains("punctual token revoke"), "{}", finding.message);
+    let revoked = store.revoke_token(bad.id, minute(3), None).await.unwrap().unwrap();
+    assert!(revoked.unwrap_err().is_revoked);
+    assert_eq!(store.check(minute(4), false).await.unwrap(), []);
 }
 
 pub(crate) async fn sign_ins_end_with_their_token(world: World) {

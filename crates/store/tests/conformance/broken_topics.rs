@@ -9,11 +9,18 @@ use crate::process::{noop, step};
 use crate::world::{Place, World, failed, minute};
 
 /// The damaging statement, the code of the finding, and whether it is mended.
-pub(crate) const OF_TOPICS: [(&str, &str, bool); 20] = [
+pub(crate) const OF_TOPICS: [(&str, &str, bool); 22] = [
     ("UPDATE topics SET pending = pending + 1", "topic-counts", true),
     ("UPDATE topics SET reserved = 0, consumed = consumed + 1", "topic-counts", true),
     ("UPDATE topics SET skipped = 7", "topic-counts", true),
     ("UPDATE events SET state = 2 WHERE state = 0", "topic-counts", true),
+    ("UPDATE events SET state = 99 WHERE state = 0", "event-state", true),
+    (
+        "UPDATE messages SET payload = 'x{'
+         WHERE event IN (SELECT key FROM events WHERE state = 0)",
+        "event-unreadable",
+        false,
+    ),
     ("UPDATE events SET run = 999 WHERE state = 1", "reserved-by-nobody", true),
     ("UPDATE events SET state = 1 WHERE state = 2", "topic-counts", true),
     ("UPDATE events SET topic = 999 WHERE state = 0", "event-without-topic", false),
@@ -94,4 +101,21 @@ impl World {
         world.turn(1).await;
         world
     }
+}
+
+/// The message of an event is damaged: consumers work on the others, and it can be skipped.
+pub(crate) async fn an_unreadable_event_is_passed_over(mut world: World) {
+    world.deploy(0, plain("w")).await;
+    world.tell(1, "t", &["a", "b", "c"]).await;
+    world.close();
+    let sql = "UPDATE messages SET payload = 'x{' WHERE event = (SELECT min(key) FROM events)";
+    world.place().execute(sql.to_owned()).await;
+    world.join(2).await;
+    world.consume(3, &["b", "c"]).await;
+    let listed = ["a pending 0", "b consumed 0", "c consumed 0"];
+    assert_eq!(world.events("t").await, listed);
+    assert!(world.event("t", "a").await.unreadable.is_some());
+    world.skip(4, "t", "a").await.unwrap();
+    assert_eq!(world.events("t").await[0], "a skipped 0");
+    assert_eq!(world.store().check(minute(5), false).await.unwrap(), []);
 }

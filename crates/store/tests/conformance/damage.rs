@@ -70,7 +70,7 @@ const FAR: &str =
     "UPDATE progress SET next_nominal = 4102444800000, next_effective = 4102444800000";
 
 /// Damages that are the same in every store.
-pub(crate) const DAMAGES: [Damage; 83] = [
+pub(crate) const DAMAGES: [Damage; 87] = [
     // The progress of a schedule.
     history("UPDATE progress SET n = 1", "schedule-number", Clean),
     history("UPDATE progress SET n = 0", "schedule-number", Clean),
@@ -94,11 +94,17 @@ pub(crate) const DAMAGES: [Damage; 83] = [
         "schedule-without-next-time",
         Clean,
     ),
+    history(
+        "UPDATE progress SET next_nominal = NULL, next_effective = NULL",
+        "schedule-next-time",
+        Clean,
+    ),
     history("DELETE FROM {open} WHERE n IS NOT NULL", "schedule-waits-for-nothing", Mended),
     history("DELETE FROM {open} WHERE n IS NOT NULL", "run-gone", Told),
     history("UPDATE progress SET has_overrides = {no}", "schedule-overrides", Clean),
     history("DELETE FROM overrides", "schedule-overrides", Clean),
     // Search words and counts.
+    history("UPDATE schedules SET calendar = 'nothing'", "schedule-calendar", Clean),
     history("DELETE FROM words", "schedule-words", Clean),
     history("UPDATE words SET word = 'other' WHERE word = 'hour'", "schedule-words", Clean),
     history("INSERT INTO words (word, schedule) VALUES ('x', 999)", "words-of-nothing", Clean),
@@ -198,6 +204,7 @@ pub(crate) const DAMAGES: [Damage; 83] = [
     // Rows of workflows.
     damage(History, "DELETE FROM workflows", "schedule-without-workflow", Told),
     damage(History, "DELETE FROM workflows", "version-of-nothing", Told),
+    damage(History, "DELETE FROM workflows", "run-without-workflow", Told),
     damage(History, "DELETE FROM revisions", "workflow-without-version", Told),
     damage(History, "DELETE FROM revisions", "run-without-version", Told),
     // A table, column or index is missing from the schema.
@@ -218,6 +225,7 @@ pub(crate) const DAMAGES: [Damage; 83] = [
         "child-of-other",
         Clean,
     ),
+    damage(Waiting, "UPDATE approvals SET assignees = 'x{'", "approval-unreadable", Told),
     // Handlers.
     damage(Topical, "DELETE FROM workflows WHERE name = 'works'", "handler-without-workflow", Told),
     damage(Topical, "UPDATE handlers SET state = '{'", "handler-unreadable", Told),

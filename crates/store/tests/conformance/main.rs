@@ -204,6 +204,8 @@ macro_rules! suite {
             calendars: what_had_no_next_time_may_have_one_again,
             access: a_token_is_found_by_its_secret_until_it_is_revoked,
             access: a_token_keeps_the_queues_it_is_for,
+            access: an_unreadable_token_is_refused_alone,
+            broken_topics: an_unreadable_event_is_passed_over,
             access: sign_ins_end_with_their_token,
             access: a_change_and_who_made_it_are_one_commit,
             access: the_audit_log_is_paged_latest_first,

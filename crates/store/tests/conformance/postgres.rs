@@ -399,3 +399,18 @@ async fn a_full_disk_is_told_as_such() {
     }
     assert_eq!(schema.number("SELECT count(*) FROM workflows").await, 0);
 }
+
+#[tokio::test]
+async fn tables_without_a_schema_version_are_refused_and_left_alone() {
+    let schema = Schema::new();
+    drop(schema.open().await.unwrap());
+    schema.execute("DELETE FROM schema_versions").await;
+    let Err(Failure::Unusable { what, remedy }) = schema.open().await.map(|_| ()) else {
+        panic!("it opens");
+    };
+    assert!(what.contains("schema_versions"), "{what}");
+    let (insert, _) = remedy.split_once("`; otherwise").expect("a statement");
+    let (_, insert) = insert.split_once('`').expect("a statement");
+    schema.execute(insert).await;
+    schema.open().await.unwrap();
+}

@@ -334,6 +334,13 @@ async fn damage_of_a_file_is_found() {
         history(OUT_OF_STEP, "file", Clean),
         history("DELETE FROM steps", "steps-gone", Told),
         history("DELETE FROM steps WHERE run = (SELECT min(run) FROM steps)", "steps-gone", Told),
+        history("UPDATE steps SET status = 99", "step-unreadable", Told),
+        history("UPDATE steps SET output = 'x{'", "step-unreadable", Told),
+        history(
+            "INSERT INTO audit (at, who, action, target) VALUES (0, CAST(x'ff' AS TEXT), 'a', 't')",
+            "audit-unreadable",
+            Told,
+        ),
         history("DELETE FROM wakeups", "schedule-without-wakeup", Clean),
         history(
             "UPDATE wakeups SET due = due + 1 WHERE kind = 1",
@@ -360,6 +367,21 @@ async fn a_wakeup_of_nothing_is_removed_by_the_turn_that_meets_it() {
         let next = turned.next_wakeup.unwrap();
         assert!(next > minute(61), "{kind}, {id}: due again at {next}");
     }
+}
+
+#[tokio::test]
+async fn a_schedule_without_its_next_time_goes_on_when_it_wakes() {
+    let mut world = World::new(folder()).await;
+    let workflow = world.workflow("w").await;
+    let id = world.schedule(workflow, r#"{"name": "s", "interval": "1h"}"#).await;
+    world.settle(60).await;
+    world.close();
+    let sql = "UPDATE progress SET next_nominal = NULL, next_effective = NULL";
+    world.place().execute(sql.to_owned()).await;
+    world.join(110).await;
+    world.settle(120).await;
+    assert_eq!(world.seen(id).await.status, engine::schedule::Status::Active);
+    assert_eq!(world.ledger(id).await, ["0 started 60", "1 started 120"]);
 }
 
 /// With more due wakeups than one turn claims, a turn claims the latest one too, and later turns

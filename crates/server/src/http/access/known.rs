@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use store::{SecretHash, SignedInWith, Store, TokenView};
+use store::{Failure, SecretHash, SignedInWith, Store, TokenRow, TokenView};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -156,7 +156,9 @@ impl Known {
             remembered.changes
         };
         let found = match shown {
-            Shown::Token => store.token_by_hash(hash).await?.as_ref().and_then(Holder::of),
+            Shown::Token => {
+                readable(store.token_by_hash(hash).await)?.as_ref().and_then(Holder::of)
+            }
             Shown::SignIn => self.signed_in(store, hash, secret).await?,
         };
         if let Some(holder) = &found {
@@ -184,7 +186,7 @@ impl Known {
         hash: SecretHash,
         secret: &str,
     ) -> Result<Option<Holder>, Problem> {
-        let Some(view) = store.sign_in(hash).await? else { return Ok(None) };
+        let Some(view) = readable(store.sign_in(hash).await)? else { return Ok(None) };
         let holder = match view.with {
             SignedInWith::Token(_) => view.token.as_ref().and_then(Holder::of),
             SignedInWith::Node(with) => match self.node {
@@ -201,8 +203,23 @@ impl Known {
     }
 }
 
+/// What the store found. A token or sign-in that cannot be read admits nobody, and is logged: all
+/// others still do.
+fn readable<T>(found: Result<Option<T>, Failure>) -> Result<Option<T>, Failure> {
+    match found {
+        Err(failure @ Failure::Undecidable { .. }) => {
+            tracing::error!(%failure, "a token or sign-in is refused: its row cannot be read");
+            Ok(None)
+        }
+        found => found,
+    }
+}
+
 /// Whether a valid token with the role admin exists.
-pub(crate) fn has_admin(tokens: &[TokenView], now: Timestamp) -> bool {
+pub(crate) fn has_admin(tokens: &[TokenRow], now: Timestamp) -> bool {
     let admin = Role::Admin.name();
-    tokens.iter().any(|token| token.is_valid(now) && token.roles.iter().any(|role| role == admin))
+    tokens
+        .iter()
+        .flatten()
+        .any(|token| token.is_valid(now) && token.roles.iter().any(|role| role == admin))
 }

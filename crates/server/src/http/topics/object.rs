@@ -84,10 +84,14 @@ pub(super) struct EventObject {
     run_id: Option<String>,
     /// Why it was skipped.
     reason: Option<String>,
+    /// Why its content cannot be read, if the store is damaged: `payload` is then null, and
+    /// consumers pass over it until it is published again or skipped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreadable: Option<String>,
 }
 
 impl From<EventView> for EventObject {
-    fn from(EventView { event, run }: EventView) -> EventObject {
+    fn from(EventView { event, run, unreadable }: EventView) -> EventObject {
         let Event { message, status, created_at } = event;
         let Message { message_id, title, payload, causes } = message;
         let EventStatus { state, attempt, reason, updated_at, .. } = status;
@@ -102,6 +106,7 @@ impl From<EventView> for EventObject {
             updated_at,
             run_id: run.map(|id| id.to_string()),
             reason,
+            unreadable,
         }
     }
 }

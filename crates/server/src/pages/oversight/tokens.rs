@@ -4,7 +4,7 @@ use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use maud::{Markup, html};
 use serde_json::Value;
-use store::TokenView;
+use store::{TokenRow, TokenView, UnreadableToken};
 
 use crate::http::access::{Permission, Role};
 use crate::http::body::RawBody;
@@ -98,37 +98,66 @@ fn meaning(role: Role) -> &'static str {
     }
 }
 
-fn rows(context: &PageContext, tokens: &[TokenView]) -> Markup {
+fn rows(context: &PageContext, tokens: &[TokenRow]) -> Markup {
     html! {
         table.cards {
             (heads(&["Name", "Roles", "State", "Made", "Good until", ""]))
             tbody {
                 @for token in tokens {
-                    tr id={ "token-" (token.id) } {
-                        td.name { (token.name) }
-                        td data-label="roles" {
-                            (token.roles.join(", "))
-                            @if let Some(queues) = &token.queues {
-                                span.muted.small { " for " (queues.join(", ")) }
-                            }
-                        }
-                        td data-label="state" { (state(context, token)) }
-                        td data-label="made" {
-                            (when::at(context, token.created_at)) span.muted.small { " by " (token.created_by) }
-                        }
-                        td data-label="good until" { (when::or_dash(context, token.expires_at)) }
-                        td.actions {
-                            @if token.is_valid(context.now) && context.may(Permission::Administer) {
-                                (Action::new(format!("tokens/{}/revoke", token.id), "Revoke")
-                                    .ask("Whoever has this token can do nothing any more. Revoke it?")
-                                    .said("Revoked.")
-                                    .next("/tokens")
-                                    .show(context))
-                            }
-                        }
+                    @match token {
+                        Ok(token) => (row(context, token)),
+                        Err(token) => (unreadable_row(context, token)),
                     }
                 }
             }
+        }
+    }
+}
+
+fn row(context: &PageContext, token: &TokenView) -> Markup {
+    html! {
+        tr id={ "token-" (token.id) } {
+            td.name { (token.name) }
+            td data-label="roles" {
+                (token.roles.join(", "))
+                @if let Some(queues) = &token.queues {
+                    span.muted.small { " for " (queues.join(", ")) }
+                }
+            }
+            td data-label="state" { (state(context, token)) }
+            td data-label="made" {
+                (when::at(context, token.created_at)) span.muted.small { " by " (token.created_by) }
+            }
+            td data-label="good until" { (when::or_dash(context, token.expires_at)) }
+            td.actions { @if token.is_valid(context.now) { (revoke(context, token.id)) } }
+        }
+    }
+}
+
+/// A token whose row in the store is damaged: it admits nobody, and can be revoked.
+fn unreadable_row(context: &PageContext, token: &UnreadableToken) -> Markup {
+    let (word, class) =
+        if token.is_revoked { ("revoked", "is-idle") } else { ("unreadable", "is-bad") };
+    html! {
+        tr id={ "token-" (token.id) } {
+            td.name { (token.name) }
+            td data-label="roles" { span.muted.small { (token.why) } }
+            td data-label="state" { (badge(word, class)) }
+            td data-label="made" { "–" }
+            td data-label="good until" { "–" }
+            td.actions { @if !token.is_revoked { (revoke(context, token.id)) } }
+        }
+    }
+}
+
+fn revoke(context: &PageContext, token: i64) -> Markup {
+    html! {
+        @if context.may(Permission::Administer) {
+            (Action::new(format!("tokens/{token}/revoke"), "Revoke")
+                .ask("Whoever has this token can do nothing any more. Revoke it?")
+                .said("Revoked.")
+                .next("/tokens")
+                .show(context))
         }
     }
 }

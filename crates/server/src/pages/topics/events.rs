@@ -108,7 +108,8 @@ fn rows(context: &PageContext, topic: &TopicView, events: &[EventView]) -> Marku
     }
 }
 
-fn row(context: &PageContext, topic: &TopicView, EventView { event, run }: &EventView) -> Markup {
+fn row(context: &PageContext, topic: &TopicView, view: &EventView) -> Markup {
+    let EventView { event, run, unreadable } = view;
     let payload = event.message.payload.get();
     let shown: String = payload.chars().take(SHOWN).collect();
     let id = &event.message.message_id;
@@ -117,9 +118,13 @@ fn row(context: &PageContext, topic: &TopicView, EventView { event, run }: &Even
             td {
                 div.name { (event.message.title.as_deref().unwrap_or(id)) }
                 @if event.message.title.is_some() { div.small.muted.mono { (id) } }
-                details {
-                    summary.small { "payload" }
-                    pre tabindex="0" { (shown) @if shown.len() < payload.len() { "…" } }
+                @if let Some(why) = unreadable {
+                    div.small { (badge("unreadable", "is-bad")) " " (why) }
+                } @else {
+                    details {
+                        summary.small { "payload" }
+                        pre tabindex="0" { (shown) @if shown.len() < payload.len() { "…" } }
+                    }
                 }
                 @if let Some(reason) = &event.status.reason { div.small { (reason) } }
             }

@@ -72,6 +72,26 @@ async fn a_revoked_token_is_good_no_more() {
 }
 
 #[tokio::test]
+async fn a_token_whose_row_is_damaged_is_refused_alone() {
+    let ground = Ground::shared();
+    let node = Node::start_on(ground.clone(), |_| {}).await;
+    let admin = node.token("ada", &["admin"]).await;
+    let make = json!({ "name": "bad", "roles": ["viewer"] });
+    let made = node.post_with(&admin, "/api/v1/tokens", make).await.expect(201);
+    ground.execute("UPDATE tokens SET roles = 'x{' WHERE name = 'bad'").await;
+    let node = node.restart().await;
+    node.get_with(made["secret"].as_str().unwrap(), "/api/v1/runs").await.problem(401);
+    node.get_with(&admin, "/api/v1/runs").await.expect(200);
+    let page = node.get_with(&admin, "/tokens").await;
+    assert!(page.status == 200 && page.text.contains("unreadable"), "{}", page.text);
+    let listed = node.get_with(&admin, "/api/v1/tokens").await.expect(200);
+    assert_eq!(listed["items"][1]["status"], "unreadable");
+    let revoke = "/api/v1/tokens/bad/revoke";
+    let revoked = node.post_with(&admin, revoke, Value::Null).await.expect(200);
+    assert_eq!(revoked["status"], "revoked");
+}
+
+#[tokio::test]
 async fn an_expired_token_is_good_no_more() {
     let node = closed().await;
     let body = json!({ "name": "short", "roles": ["viewer"], "expires_in": "1s" });

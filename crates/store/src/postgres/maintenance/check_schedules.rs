@@ -33,6 +33,7 @@ columns! {
         actions: "v.actions",
         bys: "v.bys",
         wake_at: "p.wake_at",
+        calendar: "s.calendar",
 }
 
 /// Selects schedules with the rows beside them, in one statement, which sees one instant.
@@ -59,7 +60,8 @@ const ZONES: &str = "SELECT value FROM meta WHERE key = 'zones'";
 const PROGRESS: &str =
     "UPDATE progress SET mark = $2, next_nominal = $3, next_effective = $4, n = $5,
        live = $6, has_overrides = $7, wake_at = $8, version = version + 1, stamp = 0 WHERE id = $1";
-const STATUS: &str = "UPDATE schedules SET status = $2, version = version + 1 WHERE id = $1";
+const SCHEDULE: &str =
+    "UPDATE schedules SET status = $2, calendar = $3, version = version + 1 WHERE id = $1";
 const FORGET_WORDS: &str = "DELETE FROM words WHERE schedule = $1";
 const WORDS: &str = "INSERT INTO words (word, schedule) SELECT DISTINCT w, $1::bigint
      FROM unnest($2::text[]) AS u (w)";
@@ -119,6 +121,7 @@ fn broken(row: &Row, against: &Against) -> Result<(Schedule, Vec<ScheduleBreach>
         open: open.unwrap_or_default().into_iter().map(RunKey).collect::<BTreeSet<_>>(),
         overrides: overrides(row)?,
         words: words.unwrap_or_default().into_iter().collect(),
+        calendar: row.read(column::calendar)?,
     };
     let found = ScheduleBreach::all(&mut schedule, &beside, &against.rules, against.now);
     Ok((schedule, found))
@@ -181,7 +184,14 @@ fn mending(schedule: &Schedule) -> Result<Vec<Query>, Failure> {
                 param(schedule.wake_at().map(ms)),
             ],
         ),
-        Query::new(STATUS, vec![param(id), param(narrow(&Status::ALL, schedule.status))]),
+        Query::new(
+            SCHEDULE,
+            vec![
+                param(id),
+                param(narrow(&Status::ALL, schedule.status)),
+                param(schedule.declared.timing.calendar.clone()),
+            ],
+        ),
         Query::new(FORGET_WORDS, vec![param(id)]),
         Query::new(WORDS, vec![param(id), param(words)]),
     ])

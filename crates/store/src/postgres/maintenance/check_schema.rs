@@ -34,7 +34,7 @@ pub(crate) async fn check(target: &Target, repair: bool) -> Vec<Finding> {
             "the schema could not be compared with that of a new store: {failure} (the user needs the right \
              to create a schema for it)"
         );
-        vec![Finding { code: "unchecked", message, repaired: false }]
+        vec![Finding::new("unchecked", message)]
     };
     match compare(target).await {
         Ok(wrong) => findings(target, wrong, repair).await,
@@ -57,7 +57,8 @@ async fn findings(target: &Target, wrong: Vec<Wrong>, repair: bool) -> Vec<Findi
             message = format!("{message}, and cannot be made: {failure}");
             repaired = false;
         }
-        findings.push(Finding { code: "schema", message, repaired });
+        let can_be_repaired = !mend.is_empty();
+        findings.push(Finding { repaired, can_be_repaired, ..Finding::new("schema", message) });
     }
     findings
 }

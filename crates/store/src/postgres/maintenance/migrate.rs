@@ -64,6 +64,21 @@ async fn bring_up_to_date(target: &Target) -> Result<(), Failure> {
             remedy: "the version of punctual that the other nodes have, or a newer one".to_owned(),
         });
     }
+    let taken = "SELECT to_regclass('schedules') IS NOT NULL";
+    let taken: bool = transaction.query_one(taken, &[]).await.map_err(unavailable)?.single()?;
+    if version == 0 && taken {
+        return Err(Failure::Unusable {
+            what: format!(
+                "schema {schema} has tables already, but {schema}.schema_versions says nothing of \
+                 their version: it has lost its rows, or the tables are not punctual's"
+            ),
+            remedy: format!(
+                "if they are a store of this version of punctual, \
+                 `INSERT INTO {schema}.schema_versions VALUES ({ours}, {})`; otherwise another schema",
+                MIGRATIONS[MIGRATIONS.len() - 1].since
+            ),
+        });
+    }
     for (index, migration) in MIGRATIONS.iter().enumerate().skip(version.max(0) as usize) {
         transaction.batch_execute(migration.sql).await.map_err(unavailable)?;
         let note = "INSERT INTO schema_versions (version, since) VALUES ($1, $2)";
@@ -71,5 +86,9 @@ async fn bring_up_to_date(target: &Target) -> Result<(), Failure> {
             [&(index as i32 + 1), &migration.since];
         transaction.execute(note, &params).await.map_err(unavailable)?;
     }
-    transaction.commit().await.map_err(unavailable)
+    transaction.commit().await.map_err(unavailable)?;
+    if version == 0 {
+        tracing::info!("created a new store in schema {schema}");
+    }
+    Ok(())
 }

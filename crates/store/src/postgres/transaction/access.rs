@@ -4,7 +4,8 @@ use engine::NodeId;
 use jiff::Timestamp;
 
 use crate::access::{
-    AUDIT_KEPT, AuditEntry, NewSignIn, NewToken, SecretHash, SignedInWith, TokenView, name_taken,
+    AUDIT_KEPT, AuditEntry, NewSignIn, NewToken, SecretHash, SignedInWith, TokenRow, TokenView,
+    name_taken,
 };
 use crate::failure::Failure;
 use crate::postgres::connections::query::row_count;
@@ -84,7 +85,7 @@ impl Core {
         id: i64,
         now: Timestamp,
         audit: Option<&AuditEntry>,
-    ) -> Result<Option<TokenView>, Failure> {
+    ) -> Result<Option<TokenRow>, Failure> {
         let revoke = concat!(
             "UPDATE tokens SET revoked_at = ",
             given_or_now!("$2"),
@@ -102,7 +103,7 @@ impl Core {
                 queries.extend(ask_audit(audit, now));
             }
             let found = tx.commit(queries)?;
-            found.first().and_then(|rows| rows.first()).map(rows::token_view).transpose()
+            found.first().and_then(|rows| rows.first()).map(rows::token_row).transpose()
         })
     }
 

@@ -14,6 +14,7 @@ use tokio_postgres::Row;
 use crate::failure::Failure;
 use crate::postgres::rows::{get, narrow};
 use crate::rows::{self, Column};
+use crate::set_aside::if_readable;
 use crate::stored::{json, ms};
 
 /// Runs that end with more steps than this keep the records as rows of their own.
@@ -94,7 +95,7 @@ pub(crate) fn written(records: &[&StepRecord]) -> Result<String, Failure> {
 }
 
 fn read(text: &str) -> Result<Vec<StepRecord>, Failure> {
-    let damaged = |why: String| Failure::Damaged(format!("the last steps of a run: {why}"));
+    let damaged = |why: String| Column::new(0, "ended_runs.last_steps").damaged(why);
     let read: Vec<Read> = serde_json::from_str(text).map_err(|error| damaged(error.to_string()))?;
     let instant =
         |at: i64| Timestamp::from_millisecond(at).map_err(|error| damaged(error.to_string()));
@@ -129,16 +130,29 @@ pub(crate) const LAST_STEPS: &str =
 
 /// The records of both, in the order of steps.
 pub(crate) fn all(steps: &[Row], last: &[Row]) -> Result<Vec<StepRecord>, Failure> {
-    let key = |record: &StepRecord| (record.step, record.item);
-    let mut records = BTreeMap::new();
-    for row in steps {
-        let record = rows::step(row)?;
-        records.insert(key(&record), record);
-    }
+    merged(steps.iter().map(rows::step), last.iter().map(of_row))
+}
+
+/// As [`all`], without those that cannot be read.
+pub(crate) fn readable(steps: &[Row], last: &[Row]) -> Result<Vec<StepRecord>, Failure> {
+    let steps = steps.iter().filter_map(|row| if_readable(rows::step(row)).transpose());
+    merged(steps, last.iter().filter_map(|row| if_readable(of_row(row)).transpose()))
+}
+
+fn of_row(row: &Row) -> Result<Vec<StepRecord>, Failure> {
+    read(get(row, Column::POSITIONS[0])?)
+}
+
+fn merged(
+    steps: impl Iterator<Item = Result<StepRecord, Failure>>,
+    last: impl Iterator<Item = Result<Vec<StepRecord>, Failure>>,
+) -> Result<Vec<StepRecord>, Failure> {
+    let keyed = |record: StepRecord| ((record.step, record.item), record);
+    let mut records: BTreeMap<_, _> =
+        steps.map(|record| record.map(keyed)).collect::<Result<_, Failure>>()?;
     // If a step has both, the record in the run's row is the later one.
-    for row in last {
-        let text = get(row, Column::POSITIONS[0])?;
-        records.extend(read(text)?.into_iter().map(|record| (key(&record), record)));
+    for last in last {
+        records.extend(last?.into_iter().map(keyed));
     }
     Ok(records.into_values().collect())
 }

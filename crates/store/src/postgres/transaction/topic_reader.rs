@@ -144,7 +144,7 @@ impl PgTransactionReader<'_> {
 
     pub(crate) fn one_event(&mut self, key: EventKey) -> Result<Option<Event>, Failure> {
         let found = self.tx.one(EVENT, vec![param(key.0)])?;
-        found.first().map(rows::event).transpose()
+        Ok(found.first().map(rows::readable_event).transpose()?.flatten())
     }
 
     /// Locks the topic, so that a run that begins to wait for an event is seen by everyone who
@@ -158,7 +158,7 @@ impl PgTransactionReader<'_> {
             return Ok(Vec::new());
         }
         let found = self.tx.one(PENDING, vec![param(topic.0), param(row_count(limit))])?;
-        found.iter().map(rows::event).collect()
+        found.iter().filter_map(|row| rows::readable_event(row).transpose()).collect()
     }
 
     pub(crate) fn oldest_places(

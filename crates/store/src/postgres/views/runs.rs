@@ -47,7 +47,7 @@ impl RunReader for Client {
     fn steps(&self, run: RunKey) -> Answered<'_, Vec<StepRecord>> {
         Box::pin(async move {
             let steps = ask(self, STEPS, &[&run.0]).await?;
-            last_steps::all(&steps, &ask(self, LAST_STEPS, &[&run.0]).await?)
+            last_steps::readable(&steps, &ask(self, LAST_STEPS, &[&run.0]).await?)
         })
     }
 }

@@ -33,7 +33,8 @@ pub(crate) fn integrity(connection: &Connection, repair: bool) -> Vec<Finding> {
     let damaged = lines.iter().any(|line| !of_indexes(line)).then(|| {
         "the file is damaged: restore the latest copy that `punctual backup` made".to_owned()
     });
-    let finding = |message| Finding { code: "file", message, repaired };
+    let can_be_repaired = lines.iter().all(of_indexes);
+    let finding = |message| Finding { repaired, can_be_repaired, ..Finding::new("file", message) };
     damaged.into_iter().chain(lines).chain(also).map(finding).collect()
 }
 
@@ -74,7 +75,8 @@ pub(crate) fn schema(connection: &Connection, repair: bool) -> Vec<Finding> {
                 (format!("{kind} {name} has other columns than it should: restore a copy"), false)
             }
         };
-        findings.push(Finding { code: "schema", message, repaired });
+        let can_be_repaired = kind == "index";
+        findings.push(Finding { repaired, can_be_repaired, ..Finding::new("schema", message) });
     }
     let strange = found.iter().filter(|(name, (kind, _))| {
         kind == "trigger" || (kind == "table" && !expected.contains_key(*name))
@@ -82,7 +84,7 @@ pub(crate) fn schema(connection: &Connection, repair: bool) -> Vec<Finding> {
     findings.extend(strange.map(|(name, (kind, _))| {
         let message =
             format!("{kind} {name} is not of this program: DROP {} {name}", kind.to_uppercase());
-        Finding { code: "schema", message, repaired: false }
+        Finding::new("schema", message)
     }));
     findings
 }

@@ -26,6 +26,7 @@ struct RelatedRows {
     decided: HashMap<i64, i64>,
     open: HashSet<i64>,
     words: HashMap<i64, BTreeSet<String>>,
+    calendars: HashMap<i64, String>,
     overridden: HashSet<i64>,
     wakeups: HashMap<i64, i64>,
 }
@@ -85,6 +86,7 @@ impl RelatedRows {
                 *known = (*known).max(u64::try_from(n).unwrap_or(0));
             }
         }
+        let calendars = "SELECT id, calendar FROM schedules WHERE calendar IS NOT NULL";
         let wakeups =
             format!("SELECT id, min(due) FROM wakeups WHERE kind = {WAKE_SCHEDULE} GROUP BY id");
         Ok(RelatedRows {
@@ -94,6 +96,9 @@ impl RelatedRows {
             decided: pairs("SELECT schedule, max(effective) FROM ledger GROUP BY schedule")?,
             open: ids(sql!("SELECT key FROM runs WHERE status {open}"))?,
             words: words(connection)?,
+            calendars: query::all(connection, calendars, [], |row| row.tuple())?
+                .into_iter()
+                .collect(),
             overridden: ids("SELECT DISTINCT schedule FROM overrides")?,
             wakeups: pairs(&wakeups)?,
         })
@@ -115,6 +120,7 @@ impl RelatedRows {
                 Vec::new()
             },
             words: self.words.get(&id).cloned().unwrap_or_default(),
+            calendar: self.calendars.get(&id).cloned(),
         })
     }
 
@@ -141,6 +147,9 @@ fn words(connection: &Connection) -> Result<HashMap<i64, BTreeSet<String>>, Fail
 fn mend(connection: &Connection, schedule: &Schedule) -> Result<(), Failure> {
     let id = schedule.id.0;
     rewrite_schedule(connection, schedule)?;
+    let calendar = "UPDATE schedules SET calendar = ?2 WHERE id = ?1";
+    let params = params![id, schedule.declared.timing.calendar];
+    connection.prepare_cached(calendar)?.execute(params)?;
     connection.prepare_cached("DELETE FROM words WHERE schedule = ?1")?.execute([id])?;
     put_words(connection, id, &schedule.declared.name, true)?;
     let sql = "INSERT OR IGNORE INTO wakeups (due, kind, id) VALUES (?1, ?2, ?3)";

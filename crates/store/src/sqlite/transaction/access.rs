@@ -4,13 +4,15 @@ use jiff::Timestamp;
 use rusqlite::params;
 
 use crate::access::{
-    AUDIT_KEPT, AuditEntry, NewSignIn, NewToken, SecretHash, SignedInWith, TokenView, name_taken,
+    AUDIT_KEPT, AuditEntry, NewSignIn, NewToken, SecretHash, SignedInWith, TokenRow, TokenView,
+    name_taken,
 };
 use crate::failure::Failure;
-use crate::sqlite::connections::query::answer;
+use crate::rows;
+use crate::sqlite::connections::query::{self, answer};
 use crate::sqlite::transaction::core::Core;
 use crate::stored::{json, milliseconds, ms};
-use crate::views::access::token;
+use crate::views::access::{TOKEN, token};
 
 impl Core {
     pub(crate) fn create_token(
@@ -43,14 +45,14 @@ impl Core {
         id: i64,
         now: Timestamp,
         audit: Option<&AuditEntry>,
-    ) -> Result<Option<TokenView>, Failure> {
+    ) -> Result<Option<TokenRow>, Failure> {
         let sql = "UPDATE tokens SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL";
         if self.connection.prepare_cached(sql)?.execute([id, ms(now)])? > 0 {
             let sql = "DELETE FROM sign_ins WHERE token = ?1";
             self.connection.prepare_cached(sql)?.execute([id])?;
             self.write_audit(audit, now)?;
         }
-        answer(token(&self.connection, id))
+        query::one(&self.connection, TOKEN, [id], |row| rows::token_row(row))
     }
 
     pub(crate) fn begin_sign_in(

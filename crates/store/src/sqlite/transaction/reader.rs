@@ -461,6 +461,15 @@ pub(crate) fn step_records(
     query::all(connection, STEPS_OF_RUN, [run.0], |row| rows::step(row))
 }
 
+/// As [`step_records`], without those that cannot be read.
+pub(crate) fn readable_step_records(
+    connection: &Connection,
+    run: RunKey,
+) -> Result<Vec<StepRecord>, Failure> {
+    let found = query::all(connection, STEPS_OF_RUN, [run.0], |row| if_readable(rows::step(row)))?;
+    Ok(found.into_iter().flatten().collect())
+}
+
 pub(crate) fn run_key(connection: &Connection, id: &RunId) -> Result<Option<RunKey>, Failure> {
     match id {
         RunId::Occurrence { schedule, n, retry } => {

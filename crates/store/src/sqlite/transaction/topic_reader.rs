@@ -74,7 +74,7 @@ pub(crate) fn event(connection: &Connection, key: EventKey) -> Result<Option<Eve
         event_columns!(),
         " FROM events e JOIN messages m ON m.event = e.key WHERE e.key = ?1"
     );
-    one(connection, SQL, [key.0], |row| rows::event(row))
+    Ok(one(connection, SQL, [key.0], |row| rows::readable_event(row))?.flatten())
 }
 
 pub(crate) fn pending_events(
@@ -88,7 +88,8 @@ pub(crate) fn pending_events(
         " FROM events e INDEXED BY events_pending JOIN messages m ON m.event = e.key
          WHERE e.state = {event_pending} AND e.topic = ?1 ORDER BY e.created_at, e.key LIMIT ?2"
     );
-    all(connection, SQL, params![topic.0, limit], |row| rows::event(row))
+    let found = all(connection, SQL, params![topic.0, limit], |row| rows::readable_event(row))?;
+    Ok(found.into_iter().flatten().collect())
 }
 
 pub(crate) fn oldest_pending(

@@ -31,7 +31,7 @@ impl RunReader for Connection {
     }
 
     fn steps(&self, run: RunKey) -> Answered<'_, Vec<StepRecord>> {
-        Box::pin(std::future::ready(reader::step_records(self, run)))
+        Box::pin(std::future::ready(reader::readable_step_records(self, run)))
     }
 }
 
