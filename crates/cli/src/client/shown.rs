@@ -91,7 +91,8 @@ pub(super) fn table(
 ) -> Result<(), Failure> {
     let headings = headings.iter().map(|heading| Cell::styled(*heading, DIM)).collect();
     let mut all = vec![headings];
-    all.extend(rows);
+    let first_lines = |row: Vec<Cell>| row.into_iter().map(Cell::first_line).collect();
+    all.extend(rows.into_iter().map(first_lines));
     Ok(write!(out, "{}", columns(&all))?)
 }
 

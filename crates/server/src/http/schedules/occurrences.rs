@@ -8,11 +8,11 @@ use engine::ScheduleId;
 use engine::explain::{self, ScheduleFacts};
 use engine::ledger::Outcome;
 use engine::schedule::OverrideAction;
-use engine::turn::Command;
+use engine::turn::{Command, Wakeup};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use store::{LedgerQuery, LedgerRow, ScheduleView};
+use store::{LedgerQuery, LedgerRow, ScheduleView, SetAside};
 use utoipa::ToSchema;
 
 use super::coming::instant_in;
@@ -195,10 +195,22 @@ pub(crate) async fn sentences(
         rows: &rows,
         now,
     };
-    Ok(match at {
+    let mut sentences = match at {
         Some(at) => explain::at(&facts, at),
         None => explain::now(&facts),
-    })
+    };
+    let aside = app.store().all_set_aside().await?;
+    let is_this = |aside: &&SetAside| aside.what == Wakeup::Schedule(found.schedule.id);
+    if let Some(aside) = aside.iter().find(is_this) {
+        let since = shown::time(&object::zone(&found.schedule, &rules), aside.since);
+        let sentence = format!(
+            "It is set aside since {since}, and nothing happens with it until it is repaired (punctual \
+             doctor --repair): {}.",
+            aside.reason.trim_end_matches('.')
+        );
+        sentences.insert(1.min(sentences.len()), sentence);
+    }
+    Ok(sentences)
 }
 
 /// The part of the path that names an occurrence by its nominal time.
@@ -276,11 +288,12 @@ pub(super) async fn override_one(
     Query(()): Query<()>,
     body: JsonBody,
 ) -> Answered {
-    let input: OverrideInput = body.read()?;
+    let mut input: OverrideInput = body.read()?;
     let zone = object::zone(&view(&app, id).await?.schedule, &app.rules());
     let action = Some(input.action(&zone)?);
     let by = caller.name.to_string();
     app.command(&caller, Command::Override { id, nominal, action, by }, None).await?;
+    input.payload = input.payload.map(|payload| app.secrets().mask_raw(payload));
     answer::ok(&OverrideObject {
         schedule_id: id.to_string(),
         nominal_at: shown::time(&zone, nominal),
