@@ -182,3 +182,30 @@ pub(super) fn triggers(answer: &Value, out: &mut dyn Write) -> Result<(), Failur
     });
     Ok(write!(out, "{}", columns(&rows.collect::<Vec<_>>()))?)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_schedule_that_stays_dead_or_done_says_what_to_do() {
+        let trigger = |change: &str, status: &str, lives_again: bool| {
+            let trigger = json!({"id": "t", "change": change, "status": status,
+                "lives_again": lives_again});
+            let mut out = Vec::new();
+            triggers(&json!({"name": "w", "triggers": [trigger]}), &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        for (change, status, lives_again, said) in [
+            ("unchanged", "dead", false, "unchanged, stays dead: punctual schedule revive w/t"),
+            ("changed", "done", false, "stays done: a later time, or punctual schedule revive w/t"),
+            ("changed", "active", true, "changed, lives again"),
+        ] {
+            let shown = trigger(change, status, lives_again);
+            assert!(shown.contains(said), "{shown}");
+        }
+        assert!(!trigger("new", "done", false).contains("revive"));
+    }
+}

@@ -136,3 +136,18 @@ fn not_json(option: &str, text: &str, error: &serde_json::Error) -> Failure {
         "{option}: not JSON: {error}\n  {text}\n  try: '{{\"key\": \"value\"}}' (texts need double quotes)"
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_one_line_for_each_row() {
+        let mut out = Vec::new();
+        let row = vec![Cell::plain("disk full\nat /dev/sda"), Cell::plain("next")];
+        table(&mut out, &["ERROR", "OTHER"], vec![row]).unwrap();
+        let shown = String::from_utf8(out).unwrap();
+        assert_eq!(shown.lines().count(), 2, "{shown}");
+        assert!(shown.contains("disk full …") && !shown.contains("sda"), "{shown}");
+    }
+}

@@ -48,7 +48,8 @@ fn what_is_refused_before_anything_starts() {
         assert!(err.contains(said), "{args:?}: {err}");
         assert!(!err.contains("secret") && !err.contains("cret@"), "{args:?}: {err}");
     }
-    for weak in ["sesame", "aaaaaaaaaaaaaaaaaaaaaaaa", "1234567890123456", "my-super-secret-token"] {
+    for weak in ["sesame", "aaaaaaaaaaaaaaaaaaaaaaaa", "1234567890123456", "my-super-secret-token"]
+    {
         let started = punctual().args(["serve", "--db", &db]).env("PUNCTUAL_TOKEN", weak).output();
         let (code, _, err) = finished(started.expect("the binary starts"));
         assert_eq!(code, 1, "{weak}: {err}");

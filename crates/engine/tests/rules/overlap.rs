@@ -89,7 +89,8 @@ fn the_reason_of_death_by_overlap_outlives_the_failure_of_the_earlier_run() {
     let mut world = World::new("2026-03-02T08:30:00Z")
         .working(|_| (SignedDuration::from_hours(2), failure("exit code 7")));
     let workflow = world.workflow("w", None);
-    let text = r#"{"name": "s", "cron": "0 * * * *", "overlap": "error", "timeout_seconds": 86400}"#;
+    let text =
+        r#"{"name": "s", "cron": "0 * * * *", "overlap": "error", "timeout_seconds": 86400}"#;
     let id = world.schedule(workflow, text);
     world.advance_to("2026-03-02T12:30:00Z");
     assert_eq!(world.runs(id), ["n0-rc0 09:00 failed"]);

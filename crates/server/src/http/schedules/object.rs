@@ -138,7 +138,8 @@ fn unreachable(schedule: &Schedule, setup: &Setup) -> Vec<Remark> {
         channels.map(move |channel| (key, channel))
     });
     let refused = channels.filter_map(|(key, channel)| {
-        let message = format!("{key}: {} is not told: {}", channel.shown(), setup.refusal(channel)?);
+        let message =
+            format!("{key}: {} is not told: {}", channel.shown(), setup.refusal(channel)?);
         Some(Remark { code: "channel-not-set-up", message })
     });
     refused.collect()

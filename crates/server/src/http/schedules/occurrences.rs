@@ -12,7 +12,7 @@ use engine::turn::{Command, Wakeup};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use store::{LedgerQuery, LedgerRow, ScheduleView, SetAside};
+use store::{LedgerQuery, LedgerRow, ScheduleView};
 use utoipa::ToSchema;
 
 use super::coming::instant_in;
@@ -25,6 +25,7 @@ use crate::http::body::JsonBody;
 use crate::http::path::{SchedulePath, part};
 use crate::http::problem::{Problem, Wrong};
 use crate::http::query::{Paging, Parameters, Query, Values};
+use crate::http::runs::explain::set_aside;
 use crate::http::workflows::workflow_if_readable;
 use crate::http::{App, shapes, shown};
 
@@ -199,17 +200,9 @@ pub(crate) async fn sentences(
         Some(at) => explain::at(&facts, at),
         None => explain::now(&facts),
     };
-    let aside = app.store().all_set_aside().await?;
-    let is_this = |aside: &&SetAside| aside.what == Wakeup::Schedule(found.schedule.id);
-    if let Some(aside) = aside.iter().find(is_this) {
-        let since = shown::time(&object::zone(&found.schedule, &rules), aside.since);
-        let sentence = format!(
-            "It is set aside since {since}, and nothing happens with it until it is repaired (punctual \
-             doctor --repair): {}.",
-            aside.reason.trim_end_matches('.')
-        );
-        sentences.insert(1.min(sentences.len()), sentence);
-    }
+    let aside = set_aside(app, Wakeup::Schedule(found.schedule.id)).await?;
+    // The first sentence says which schedule it is.
+    sentences.splice(1..1, aside);
     Ok(sentences)
 }
 
