@@ -35,6 +35,14 @@ impl Cell {
         Cell { text: text.into(), style }
     }
 
+    /// The cell with the first line of its text alone: a second one would break the table.
+    pub(crate) fn first_line(mut self) -> Cell {
+        if let Some((first, _)) = self.text.split_once('\n') {
+            self.text = format!("{} …", first.trim_end());
+        }
+        self
+    }
+
     /// Whether the text is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.text.is_empty()

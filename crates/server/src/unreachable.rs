@@ -20,7 +20,9 @@ pub(crate) async fn warn(store: &dyn Store, setup: &Setup) -> Result<(), Failure
     }
     let (mut after, mut count) = (None, 0_usize);
     loop {
-        let query = WorkflowQuery { limit: PAGE, after, ..WorkflowQuery::default() };
+        // Punctual's own workflow has only templates as channels.
+        let query =
+            WorkflowQuery { limit: PAGE, after, hides_system: true, ..WorkflowQuery::default() };
         let page = store.workflows(query).await?;
         for view in page.items {
             if view.workflow.status != WorkflowStatus::Published {

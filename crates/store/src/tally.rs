@@ -1,5 +1,6 @@
 //! How many occurrences were decided and how many runs ended, minute by minute. Each commit adds
-//! its own counts, so that no view has to count rows.
+//! its own counts, so that no view has to count rows. Runs that deliver notifications are left out,
+//! as they are in lists.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -93,6 +94,9 @@ pub(crate) fn tallied(writes: &Writes) -> BTreeMap<(i64, i64), i64> {
             RunWrite::Update { old_status, .. } if old_status.has_ended() => continue,
             RunWrite::Update { after, .. } => after,
         };
+        if writes.notice_workflow == Some(run.workflow) {
+            continue;
+        }
         if let Some(at) = run.ended_at.filter(|_| run.status.has_ended()) {
             add(at, TallyKind::Run(run.status), 1);
         }

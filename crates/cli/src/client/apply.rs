@@ -154,8 +154,17 @@ fn show(
 /// Prints how each trigger changes.
 pub(super) fn triggers(answer: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     let rows = answer["triggers"].as_array().into_iter().flatten().map(|trigger| {
-        let change = field(trigger, "change");
-        let lives_again = trigger["lives_again"] == true;
+        let (change, id) = (field(trigger, "change"), field(trigger, "id"));
+        let said = match trigger["status"].as_str() {
+            _ if trigger["lives_again"] == true => "changed, lives again".to_owned(),
+            Some(status @ ("dead" | "done")) if change != "new" => {
+                let name = field(answer, "name");
+                // A schedule that is done may only need a rule with a later time.
+                let or = if status == "done" { "a later time, or " } else { "" };
+                format!("{change}, stays {status}: {or}punctual schedule revive {name}/{id}")
+            }
+            _ => change.clone(),
+        };
         let sign = match change.as_str() {
             "new" => "+",
             "changed" => "~",
@@ -164,12 +173,39 @@ pub(super) fn triggers(answer: &Value, out: &mut dyn Write) -> Result<(), Failur
         };
         vec![
             Cell::plain(sign),
-            Cell::plain(field(trigger, "id")),
-            Cell::plain(if lives_again { "changed, lives again".to_owned() } else { change }),
+            Cell::plain(id),
+            Cell::plain(said),
             shown::time(trigger, "next_run_at"),
             Cell::plain(in_30_days(&trigger["next_30_days"], clock::instant())),
             Cell::styled(field(trigger, "words"), DIM),
         ]
     });
     Ok(write!(out, "{}", columns(&rows.collect::<Vec<_>>()))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_schedule_that_stays_dead_or_done_says_what_to_do() {
+        let trigger = |change: &str, status: &str, lives_again: bool| {
+            let trigger = json!({"id": "t", "change": change, "status": status,
+                "lives_again": lives_again});
+            let mut out = Vec::new();
+            triggers(&json!({"name": "w", "triggers": [trigger]}), &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        for (change, status, lives_again, said) in [
+            ("unchanged", "dead", false, "unchanged, stays dead: punctual schedule revive w/t"),
+            ("changed", "done", false, "stays done: a later time, or punctual schedule revive w/t"),
+            ("changed", "active", true, "changed, lives again"),
+        ] {
+            let shown = trigger(change, status, lives_again);
+            assert!(shown.contains(said), "{shown}");
+        }
+        assert!(!trigger("new", "done", false).contains("revive"));
+    }
 }

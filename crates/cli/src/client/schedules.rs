@@ -75,8 +75,9 @@ pub(crate) fn run(args: &ScheduleArgs, out: &mut dyn Write) -> Result<(), Failur
     }
 }
 
-/// The id of the schedule with this id or name; with the name `workflow/name` where several
-/// workflows have a schedule of that name; or of the trigger `workflow/trigger`, whatever its name.
+/// The id of the schedule with this id; or of the trigger `workflow/trigger`, whatever its name and
+/// the names of others; or with this name; or with the name `workflow/name` where several workflows
+/// have a schedule of that name.
 pub(super) fn find(client: &Client, named: &str) -> Result<String, Failure> {
     if !named.is_empty() && named.bytes().all(|byte| byte.is_ascii_digit()) {
         return Ok(named.to_owned());
@@ -84,12 +85,18 @@ pub(super) fn find(client: &Client, named: &str) -> Result<String, Failure> {
     let mut found = with_name(client, named)?;
     // The name of a trigger's schedule itself contains a slash.
     if let Some((workflow, name)) = named.split_once('/') {
+        let is_meant = |one: &Value| one["workflow"] == workflow && one["trigger"] == name;
         let mut of_workflow = with_name(client, name)?;
         of_workflow.retain(|schedule| schedule["workflow"] == workflow);
         found.extend(of_workflow);
-        if found.is_empty() {
-            let workflow = Some(workflow.to_owned());
-            found = matching(client, "workflow_id", workflow, |one| one["trigger"] == name)?;
+        // A trigger usually has the name that is asked for. Otherwise it may be any schedule of
+        // the workflow.
+        let mut triggers: Vec<Value> = found.iter().filter(|one| is_meant(one)).cloned().collect();
+        if triggers.is_empty() {
+            triggers = matching(client, "workflow_id", Some(workflow.to_owned()), is_meant)?;
+        }
+        if let Some(trigger) = triggers.first() {
+            return Ok(field(trigger, "id"));
         }
     }
     match found.as_slice() {

@@ -91,7 +91,8 @@ pub(super) fn table(
 ) -> Result<(), Failure> {
     let headings = headings.iter().map(|heading| Cell::styled(*heading, DIM)).collect();
     let mut all = vec![headings];
-    all.extend(rows);
+    let first_lines = |row: Vec<Cell>| row.into_iter().map(Cell::first_line).collect();
+    all.extend(rows.into_iter().map(first_lines));
     Ok(write!(out, "{}", columns(&all))?)
 }
 
@@ -134,4 +135,19 @@ fn not_json(option: &str, text: &str, error: &serde_json::Error) -> Failure {
     Failure::Mistake(format!(
         "{option}: not JSON: {error}\n  {text}\n  try: '{{\"key\": \"value\"}}' (texts need double quotes)"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_one_line_for_each_row() {
+        let mut out = Vec::new();
+        let row = vec![Cell::plain("disk full\nat /dev/sda"), Cell::plain("next")];
+        table(&mut out, &["ERROR", "OTHER"], vec![row]).unwrap();
+        let shown = String::from_utf8(out).unwrap();
+        assert_eq!(shown.lines().count(), 2, "{shown}");
+        assert!(shown.contains("disk full …") && !shown.contains("sda"), "{shown}");
+    }
 }

@@ -327,7 +327,7 @@ fn own_token() -> Result<Option<String>, Failure> {
         None => Ok(token),
         Some(why) => Err(Failure::Mistake(format!(
             "PUNCTUAL_TOKEN can be guessed: {why}\n  \
-             allowed: 16 characters or more, as random as they can be\n  \
+             allowed: 24 characters or more, as random as they can be\n  \
              try: PUNCTUAL_TOKEN=$(openssl rand -hex 32)"
         ))),
     }

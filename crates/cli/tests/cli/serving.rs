@@ -48,7 +48,8 @@ fn what_is_refused_before_anything_starts() {
         assert!(err.contains(said), "{args:?}: {err}");
         assert!(!err.contains("secret") && !err.contains("cret@"), "{args:?}: {err}");
     }
-    for weak in ["sesame", "aaaaaaaaaaaaaaaaaaaaaaaa", "1234567890123456"] {
+    for weak in ["sesame", "aaaaaaaaaaaaaaaaaaaaaaaa", "1234567890123456", "my-super-secret-token"]
+    {
         let started = punctual().args(["serve", "--db", &db]).env("PUNCTUAL_TOKEN", weak).output();
         let (code, _, err) = finished(started.expect("the binary starts"));
         assert_eq!(code, 1, "{weak}: {err}");
@@ -89,7 +90,7 @@ fn all_flaws_of_all_definitions() {
 fn a_token_opens_what_is_closed() {
     let home = Home::new().with("notes.yaml", NOTES);
     let mut command = punctual();
-    command.args(home.serve_args()).env("PUNCTUAL_TOKEN", "open-sesame-and-more");
+    command.args(home.serve_args()).env("PUNCTUAL_TOKEN", "open-sesame-and-more-of-it");
     let node = Node::start(command);
     let (code, _, err) = node.command(&["schedule", "list"]);
     assert_eq!(code, 1, "{err}");
@@ -97,7 +98,7 @@ fn a_token_opens_what_is_closed() {
     let opened = punctual()
         .args(["schedule", "list"])
         .env("PUNCTUAL_URL", &node.url)
-        .env("PUNCTUAL_TOKEN", "open-sesame-and-more")
+        .env("PUNCTUAL_TOKEN", "open-sesame-and-more-of-it")
         .output();
     let (code, out, err) = finished(opened.expect("the binary starts"));
     assert_eq!((code, err.as_str()), (0, ""));

@@ -409,7 +409,10 @@ impl std::fmt::Display for Refusal {
                 write!(f, "Cannot {verb} run with status '{}'.", status.name())
             }
             Refusal::OldToken { given } => {
-                write!(f, "The report of attempt {given} is too late: it is not going on any more.")
+                write!(
+                    f,
+                    "The report of attempt {given} is too late, or its token is not the attempt's."
+                )
             }
             Refusal::ClaimedByOther { given } => {
                 write!(

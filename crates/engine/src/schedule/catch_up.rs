@@ -19,7 +19,7 @@ const LISTED_WITH_OVERRIDES: usize = 100_000;
 
 /// The reason recorded for occurrences that were merged into the latest one, until it is known not
 /// to run.
-const STANDS_FOR_IT: &str = "the latest one stands for it";
+const STANDS_FOR_IT: &str = "missed: the latest one stands for it";
 
 /// The first and the last of several occurrences.
 type Ends = Option<(Due, Due)>;
@@ -52,7 +52,7 @@ impl Decider<'_, '_> {
                 "missed: catch_up makes up for the latest {limit} only; raise its limit, up to \
                  {MOST_CAUGHT_UP}, for more"
             ),
-            Policy::Last | Policy::None => format!("missed: {STANDS_FOR_IT}"),
+            Policy::Last | Policy::None => STANDS_FOR_IT.to_owned(),
         }
     }
 
@@ -267,21 +267,24 @@ impl Decider<'_, '_> {
         }
     }
 
-    /// Corrects the reasons of coalesced occurrences if the one that was to stand for them does not
-    /// run either. That one has the last number.
+    /// Corrects coalesced occurrences if the one that was to stand for them does not run either:
+    /// they are missed, unless that one was itself merged into another. It has the last number.
     fn correct_coalesced(&mut self) {
         let latest = self.schedule.progress.n.saturating_sub(1);
         let decided = self.decision.ledger.iter().rev().find(|entry| entry.n == latest);
-        let what = match decided.map(|entry| entry.outcome) {
-            Some(Outcome::Skipped) => "was skipped",
-            Some(Outcome::Coalesced) => "was merged into another",
-            Some(Outcome::Failed) => "failed",
+        let only = "only the latest one is made up for, and that";
+        let (outcome, correct) = match decided.map(|entry| entry.outcome) {
+            Some(Outcome::Skipped) => (Outcome::Missed, format!("{only} was skipped")),
+            Some(Outcome::Failed) => (Outcome::Missed, format!("{only} failed")),
+            Some(Outcome::Coalesced) => {
+                (Outcome::Coalesced, format!("missed: {only} was merged into another"))
+            }
             _ => return,
         };
-        let correct = format!("only the latest one is made up for, and that {what}");
         for entry in &mut self.decision.ledger {
             if entry.n != latest && entry.reason.contains(STANDS_FOR_IT) {
                 entry.reason = entry.reason.replace(STANDS_FOR_IT, &correct).into();
+                entry.outcome = outcome;
             }
         }
     }

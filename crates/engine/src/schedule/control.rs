@@ -203,7 +203,7 @@ impl Decider<'_, '_> {
         found.retain(|due| !passed_over.contains(&due.nominal));
         let waiting = self.schedule.progress.queued.len();
         if found.len() + waiting > LARGEST_QUEUE as usize {
-            return Err(Refusal::TooMany { limit: LARGEST_QUEUE });
+            return Err(Refusal::QueueFull { waiting });
         }
         for (index, due) in found.into_iter().enumerate() {
             let occurrence = Numbered { backfilled: true, ..self.number(due, 0) };

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use language::schedule::LARGEST_QUEUE;
+
 use super::Status;
 use super::control::MOST_BY_HAND;
 use crate::ids::RunKey;
@@ -21,6 +23,8 @@ pub enum Refusal {
     NothingThere,
     /// The request covers more occurrences than are allowed at once.
     TooMany { limit: u32 },
+    /// With those that wait already, more occurrences would wait than are allowed.
+    QueueFull { waiting: usize },
 }
 
 impl fmt::Display for Refusal {
@@ -42,6 +46,11 @@ impl fmt::Display for Refusal {
             Refusal::TooMany { limit } => {
                 write!(f, "The range has more than {limit} occurrences. Ask for a shorter one.")
             }
+            Refusal::QueueFull { waiting } => write!(
+                f,
+                "{waiting} occurrences of this schedule wait already, and at most {LARGEST_QUEUE} may. \
+                 Let some of them run first, or ask for a shorter range."
+            ),
         }
     }
 }

@@ -95,7 +95,10 @@ impl Decider<'_, '_> {
         let now = self.now();
         let progress = &mut self.schedule.progress;
         progress.error_count += 1;
-        progress.last_error = Some(error.to_owned());
+        // The reason why the schedule died stays, even if an earlier run fails.
+        if self.schedule.status != Status::Dead {
+            progress.last_error = Some(error.to_owned());
+        }
         let exhausted = is_exhausted(retry, self.schedule.declared.max_retries());
         let attempts = retry + 1;
         if self.schedule.status != Status::Active {

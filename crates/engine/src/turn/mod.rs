@@ -52,6 +52,7 @@ use crate::ids::{HandlerId, NodeId, RunKey, ScheduleId, WorkflowId};
 use crate::incidents::{How, IncidentEnd};
 use crate::ledger::Entry;
 use crate::moment::Moment;
+use crate::notices;
 use crate::run::{Item, Queueing, Run, StepRecord};
 use crate::schedule::Schedule;
 use crate::topics::Topic;
@@ -242,6 +243,8 @@ impl<'a, B: TransactionReader> Turn<'a, B> {
         for loaded in self.loaded.runs.take_changed() {
             self.write_run(loaded);
         }
+        let notices = self.loaded.workflows.values().find(|known| known.name == notices::NAME);
+        self.output.writes.notice_workflow = notices.map(|workflow| workflow.id);
         self.write_topics();
         self.write_handlers();
         let workflows = self.loaded.workflows.take_changed();

@@ -64,7 +64,8 @@ impl<B: TransactionReader> Turn<'_, B> {
         let schedule = self.schedule(id)?;
         if let Some(trigger) = &schedule.declared_by {
             let message = format!(
-                "Schedule {id} is declared by trigger {trigger} of its workflow. Change it there."
+                "Schedule {id} is declared by trigger {trigger} of its workflow. Change it there. \
+                 POST /api/v1/schedules/{id}/disable and /enable turn it off and on."
             );
             return refuse(Refused::Conflict(message));
         }
@@ -102,12 +103,23 @@ impl<B: TransactionReader> Turn<'_, B> {
         })
     }
 
+    /// Refuses to delete a schedule that a definition declares, since the next publication would
+    /// create it again.
+    fn refuse_if_declared(&mut self, id: ScheduleId) -> Result<(), Stop<Refused, B::Error>> {
+        let schedule = self.schedule(id)?;
+        let Some(by) = schedule.declared_by.clone() else { return Ok(()) };
+        let workflow = self.workflow(schedule.workflow)?.name.clone();
+        Err(Stop::Refused(Refused::Conflict(format!(
+            "Schedule {id} is declared by {by} in the definition of workflow {workflow}. Disable it \
+             with POST /api/v1/schedules/{id}/disable, or take it out of the definition and publish \
+             that."
+        ))))
+    }
+
     pub(super) fn delete_schedules(&mut self, ids: &[ScheduleId]) -> Asked<B::Error> {
         for id in ids {
-            if self.load_schedule(*id)?
-                && let Some(refused) = declared_elsewhere(self.schedule(*id)?)
-            {
-                return refuse(refused);
+            if self.load_schedule(*id)? {
+                self.refuse_if_declared(*id)?;
             }
         }
         let mut deleted = 0;
@@ -143,15 +155,4 @@ impl<B: TransactionReader> Turn<'_, B> {
         })?;
         Ok(Answer::Schedule(id))
     }
-}
-
-/// Refuses to delete a schedule that a definition declares, since the next publication would create
-/// it again.
-fn declared_elsewhere(schedule: &Schedule) -> Option<Refused> {
-    let by = schedule.declared_by.as_ref()?;
-    let (id, workflow) = (schedule.id, schedule.workflow);
-    Some(Refused::Conflict(format!(
-        "Schedule {id} is declared by {by} in the definition of workflow {workflow}. Disable it with \
-         POST /api/v1/schedules/{id}/disable, or take it out of the definition and publish that."
-    )))
 }

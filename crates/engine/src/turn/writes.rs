@@ -61,6 +61,8 @@ pub struct Writes {
     /// Dead nodes whose attempts have all been taken over.
     pub nodes_gone: Vec<NodeId>,
     pub recovered: Recovered,
+    /// The workflow that delivers notifications, if the turn read it. Figures leave its runs out.
+    pub notice_workflow: Option<WorkflowId>,
 }
 
 /// What downtime left behind, and what the engine did with it.

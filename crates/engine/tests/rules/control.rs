@@ -219,6 +219,21 @@ fn backfill_runs_past_occurrences_after_all() {
 }
 
 #[test]
+fn a_backfill_beside_a_full_queue_is_told_that_the_queue_is_full() {
+    let mut world = World::new("2026-03-02T09:00:00Z").working(|_| (seconds(50_000), success()));
+    let workflow = world.workflow("w", None);
+    let id = world.schedule(workflow, r#"{"name": "s", "cron": "*/10 * * * *"}"#);
+    let ask = |from: &str, to: &str| {
+        let (from, to) = (at(from), at(to));
+        Command::Backfill { id, from, to, limit: 1_000, pace: None, again: false }
+    };
+    world.command(ask("2026-02-01T00:00:00Z", "2026-02-07T22:00:00Z")).unwrap();
+    let refused = world.command(ask("2026-02-10T00:00:00Z", "2026-02-10T05:00:00Z")).unwrap_err();
+    let refused = refused.to_string();
+    assert!(refused.contains("occurrences of this schedule wait already"), "{refused}");
+}
+
+#[test]
 fn a_schedule_whose_last_retry_is_given_up_by_a_backfill_is_done() {
     let mut world = World::new("2026-03-02T09:00:00Z").working(|_| (seconds(5), failure("no")));
     let workflow = world.workflow("w", None);

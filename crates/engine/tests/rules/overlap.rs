@@ -3,7 +3,7 @@
 use engine::schedule::Status;
 use jiff::SignedDuration;
 
-use crate::world::{World, at, seconds, success};
+use crate::world::{World, at, failure, seconds, success};
 
 /// An hourly schedule from 09:00 whose runs take this many hours.
 fn hourly(overlap: &str, hours: i64, until: &str) -> (World, engine::ScheduleId) {
@@ -81,6 +81,23 @@ fn error_marks_the_schedule_dead_at_ten() {
     let error = schedule.progress.last_error.as_deref().unwrap();
     assert_eq!(error, "occurrence 0 has not ended, and overlap is error");
     assert_eq!(world.runs(id), ["n0-rc0 09:00 succeeded"]);
+}
+
+/// Why it died stays, however the run ends that was the reason.
+#[test]
+fn the_reason_of_death_by_overlap_outlives_the_failure_of_the_earlier_run() {
+    let mut world = World::new("2026-03-02T08:30:00Z")
+        .working(|_| (SignedDuration::from_hours(2), failure("exit code 7")));
+    let workflow = world.workflow("w", None);
+    let text =
+        r#"{"name": "s", "cron": "0 * * * *", "overlap": "error", "timeout_seconds": 86400}"#;
+    let id = world.schedule(workflow, text);
+    world.advance_to("2026-03-02T12:30:00Z");
+    assert_eq!(world.runs(id), ["n0-rc0 09:00 failed"]);
+    let schedule = world.get(id);
+    assert_eq!(schedule.status, Status::Dead);
+    let error = schedule.progress.last_error.as_deref().unwrap();
+    assert_eq!(error, "occurrence 0 has not ended, and overlap is error");
 }
 
 #[test]

@@ -37,7 +37,8 @@ use serde_json::{Map, Value};
 
 pub use fault::{ExpressionError, Fault};
 pub use references::{
-    Key, OF_A_RUN, OF_A_WORKFLOW, OF_AN_EVENT, References, Root, StepReference, ValueReference,
+    Base, Key, OF_A_RUN, OF_A_WORKFLOW, OF_AN_EVENT, Path, References, Root, StepReference,
+    ValueReference,
 };
 pub use requirement::{Requirement, requirement, value_class};
 pub use scope::Scope;
@@ -66,10 +67,9 @@ pub fn check_template(text: &str) -> Result<References, Vec<Fault>> {
     if faults.is_empty() { Ok(references) } else { Err(faults) }
 }
 
-/// The part of `input` or `item` whose value a text yields: the text is one template, and the
-/// template is nothing but that part.
-pub fn only_value(text: &str) -> Option<ValueReference> {
-    only_expression(text).and_then(|(inside, _)| references::only_value(inside))
+/// Where the value that a text yields comes from, if the text is one template.
+pub fn path(text: &str) -> Option<Path> {
+    only_expression(text).map(|(inside, _)| references::path(inside))
 }
 
 /// Whether a condition holds. A value other than `true` or `false` holds if it is neither `null`,

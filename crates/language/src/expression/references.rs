@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use minijinja::machinery::ast::{CallArg, Expr};
+use minijinja::machinery::ast::{BinOpKind, CallArg, Expr};
 
 use super::fault::Fault;
 use super::syntax::Source;
@@ -88,21 +88,38 @@ pub struct References {
     pub steps: Vec<StepReference>,
     /// The literal names of secrets, in the order of the text.
     pub secrets: Vec<String>,
-    /// The references to `input` and `item`, in the order of the text.
+    /// The references to parts of `input` and `item`, in the order of the text.
     pub values: Vec<ValueReference>,
 }
 
 /// A reference to a part of `input` or of `item`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueReference {
-    /// [`Root::Input`] or [`Root::Item`].
-    pub root: Root,
-    /// The keys that lead from the root to the part; empty for the root as a whole.
-    pub keys: Vec<Key>,
-    /// The span of the root and these keys.
+    pub path: Path,
+    /// The span of the path.
     pub span: Range<usize>,
-    /// Whether the value may be missing: under `default` and `is defined`.
-    pub may_be_missing: bool,
+    /// How many of the path's first keys may lead nowhere: all under `default` and in a test, and
+    /// those that the same expression tests with `is defined`.
+    pub optional_keys: usize,
+}
+
+/// Where the value of an expression comes from, as far as its syntax tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Path {
+    pub base: Base,
+    /// The keys that lead from the base to the value; empty for the base as a whole.
+    pub keys: Vec<Key>,
+}
+
+/// The value at which a [`Path`] begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Base {
+    /// `input` or `item`.
+    Root(Root),
+    /// One of these values. An empty list is a value of which no part exists, so it is none.
+    OneOf(Vec<Path>),
+    /// A value of which the syntax tells nothing.
+    Unknown,
 }
 
 /// One step into a value.
@@ -142,24 +159,85 @@ impl References {
         self.visit(&source, &parsed)
     }
 
-    /// Adds the names that a part of an expression uses.
+    /// Adds the names that an expression uses.
     pub(super) fn visit(&mut self, source: &Source<'_>, expr: &Expr<'_>) -> Result<(), Fault> {
-        Walk { source, found: self, may_be_missing: false }.expr(expr)
+        let before = self.values.len();
+        let mut walk = Walk { source, found: self, may_be_missing: false, tested: Vec::new() };
+        walk.expr(expr)?;
+        let tested = walk.tested;
+        for value in &mut self.values[before..] {
+            let common = tested.iter().map(|tested| common_keys(tested, &value.path)).max();
+            value.optional_keys = value.optional_keys.max(common.unwrap_or(0));
+        }
+        Ok(())
     }
 }
 
-/// The part of `input` or `item` that an expression is, if it is nothing else.
-pub(super) fn only_value(expression: &str) -> Option<ValueReference> {
-    let source = Source::new(expression, 0).ok()?;
-    let parsed = source.parse().ok()?;
-    if !matches!(parsed, Expr::Var(_) | Expr::GetAttr(_) | Expr::GetItem(_)) {
-        return None;
+/// The number of keys that two paths begin with alike.
+fn common_keys(one: &Path, other: &Path) -> usize {
+    if one.base != other.base {
+        return 0;
     }
-    let mut found = References::default();
-    found.visit(&source, &parsed).ok()?;
-    // Subscripts are visited before the root that they belong to, so that root is the last one.
-    let (root, _) = found.roots.last()?;
-    found.values.pop().filter(|value| value.root == *root)
+    one.keys.iter().zip(&other.keys).take_while(|(one, other)| one == other).count()
+}
+
+/// Where the value of an expression comes from.
+pub(super) fn path(expression: &str) -> Path {
+    let source = Source::new(expression, 0);
+    let found = source.and_then(|source| source.parse().map(|parsed| path_of(&parsed)));
+    found.unwrap_or(Path { base: Base::Unknown, keys: Vec::new() })
+}
+
+fn path_of(expr: &Expr<'_>) -> Path {
+    let mut keys = Vec::new();
+    let mut at = expr;
+    loop {
+        match at {
+            Expr::GetAttr(attr) => {
+                keys.push(Key::Name(attr.name.to_owned()));
+                at = &attr.expr;
+            }
+            Expr::GetItem(item) => {
+                keys.push(key(&item.subscript_expr));
+                at = &item.expr;
+            }
+            _ => break,
+        }
+    }
+    keys.reverse();
+    let one_of = |exprs: &[&Expr<'_>]| Base::OneOf(exprs.iter().map(|it| path_of(it)).collect());
+    let base = match at {
+        Expr::Var(var) => match var.id {
+            "input" => Base::Root(Root::Input),
+            "item" => Base::Root(Root::Item),
+            _ => Base::Unknown,
+        },
+        Expr::IfExpr(choice) => match &choice.false_expr {
+            Some(other) => one_of(&[&choice.true_expr, other]),
+            None => Base::Unknown,
+        },
+        Expr::BinOp(op) if matches!(op.op, BinOpKind::ScAnd | BinOpKind::ScOr) => {
+            one_of(&[&op.left, &op.right])
+        }
+        Expr::Filter(filter) => match (filter.name, &filter.expr, &filter.args[..]) {
+            ("default", Some(value), [CallArg::Pos(other), ..]) => one_of(&[value, other]),
+            ("first" | "last", Some(list), _) => {
+                let item = Path { base: one_of(&[list]), keys: vec![Key::Index] };
+                Base::OneOf(vec![item])
+            }
+            _ => Base::Unknown,
+        },
+        Expr::List(list) if list.items.is_empty() => Base::OneOf(Vec::new()),
+        _ => Base::Unknown,
+    };
+    Path { base, keys }
+}
+
+/// The key that a subscript gives.
+fn key(subscript: &Expr<'_>) -> Key {
+    let Expr::Const(constant) = subscript else { return Key::Computed };
+    let name = constant.value.as_str().map(str::to_owned);
+    name.map_or(Key::Index, Key::Name)
 }
 
 struct Walk<'w, 't> {
@@ -167,6 +245,8 @@ struct Walk<'w, 't> {
     found: &'w mut References,
     /// Whether the referenced value may be missing.
     may_be_missing: bool,
+    /// What `is defined` and `is undefined` test.
+    tested: Vec<Path>,
 }
 
 impl Walk<'_, '_> {
@@ -211,6 +291,9 @@ impl Walk<'_, '_> {
             Expr::Test(test) => {
                 let place = self.source.place(test.span());
                 operators::check_test(test.name, test.args.len(), place.clone())?;
+                if matches!(test.name, "defined" | "undefined") {
+                    self.tested.push(path_of(&test.expr));
+                }
                 self.maybe(&test.expr)
             }
             Expr::List(list) => list.items.iter().try_for_each(|item| self.expr(item)),
@@ -247,20 +330,27 @@ impl Walk<'_, '_> {
         })
     }
 
-    /// Visits a root and the literal names that follow it.
+    /// Visits a value and the keys that follow it.
     fn way(&mut self, expr: &Expr<'_>) -> Result<(), Fault> {
         let mut parts = Vec::new();
-        let (mut at, mut end) = (expr, None);
+        let mut at = expr;
         let var = loop {
             let (inner, key, span) = match at {
                 Expr::GetAttr(attr) => (&attr.expr, Key::Name(attr.name.to_owned()), attr.span()),
-                Expr::GetItem(item) => (&item.expr, self.key(&item.subscript_expr)?, item.span()),
+                Expr::GetItem(item) => {
+                    self.expr(&item.subscript_expr)?;
+                    (&item.expr, key(&item.subscript_expr), item.span())
+                }
                 Expr::Var(var) => break var,
-                other => return self.expr(other),
+                other => {
+                    self.expr(other)?;
+                    let base = Base::OneOf(vec![path_of(other)]);
+                    let path = Path { base, keys: path_of(expr).keys };
+                    self.value(path, self.source.place(expr.span()));
+                    return Ok(());
+                }
             };
-            let place = self.source.place(span);
-            end = end.or(Some(place.end));
-            parts.push((key, place.end));
+            parts.push((key.name(), self.source.place(span).end));
             at = inner;
         };
         let place = self.source.place(var.span());
@@ -269,20 +359,13 @@ impl Walk<'_, '_> {
         }
         let root = root(var.id, &place)?;
         self.found.roots.push((root, place.clone()));
-        let parts = parts.into_iter().rev();
-        if matches!(root, Root::Input | Root::Item) {
-            let mut span = place;
-            let keys = parts.map(|(key, end)| {
-                span.end = end;
-                key
-            });
-            let keys = keys.collect();
-            let may_be_missing = self.may_be_missing;
-            self.found.values.push(ValueReference { root, keys, span, may_be_missing });
-            return Ok(());
-        }
-        let mut parts = parts.map(|(key, end)| (key.name(), end));
+        let mut parts = parts.into_iter().rev();
         match root {
+            Root::Input | Root::Item => {
+                let end = parts.last().map_or(place.end, |(_, end)| end);
+                self.value(path_of(expr), place.start..end);
+                Ok(())
+            }
             Root::Steps => self.step(place, parts.next(), parts.next()),
             Root::Secrets => {
                 self.found.secrets.extend(parts.next().and_then(|(name, _)| name));
@@ -291,18 +374,13 @@ impl Walk<'_, '_> {
             Root::Run => shown("a run", &OF_A_RUN, place, parts.next()),
             Root::Workflow => shown("a workflow", &OF_A_WORKFLOW, place, parts.next()),
             Root::Event => shown("an event", &OF_AN_EVENT, place, parts.next()),
-            Root::Input | Root::Item | Root::Index => Ok(()),
+            Root::Index => shown("the index, a number,", &[], place, parts.next()),
         }
     }
 
-    /// The key that a subscript gives, whose own names are visited too.
-    fn key(&mut self, subscript: &Expr<'_>) -> Result<Key, Fault> {
-        let Expr::Const(constant) = subscript else {
-            self.expr(subscript)?;
-            return Ok(Key::Computed);
-        };
-        let name = constant.value.as_str().map(str::to_owned);
-        Ok(name.map_or(Key::Index, Key::Name))
+    fn value(&mut self, path: Path, span: Range<usize>) {
+        let optional_keys = if self.may_be_missing { path.keys.len() } else { 0 };
+        self.found.values.push(ValueReference { path, span, optional_keys });
     }
 
     fn step(
@@ -347,7 +425,11 @@ fn shown(
         return Ok(());
     }
     let message = format!("{what} has no {}", crate::definition::cut(&name));
-    let fault = Fault::new("field", root.start..end, message).allow(known.join(", "));
+    let fault = Fault::new("field", root.start..end, message);
+    if known.is_empty() {
+        return Err(fault);
+    }
+    let fault = fault.allow(known.join(", "));
     Err(fault.did_you_mean(&name, known.iter().copied()))
 }
 

@@ -194,7 +194,7 @@ impl InputSchema {
         }
     }
 
-    fn may_be(&self, kind: JsonType) -> bool {
+    pub(crate) fn may_be(&self, kind: JsonType) -> bool {
         self.types.is_empty() || self.types.contains(&kind)
     }
 

@@ -356,6 +356,9 @@ fn fields_that_the_schema_of_the_input_does_not_list() {
         "{{ input.payload.order.id }}",
         "{{ input.note | default(1) }}",
         "{{ input.note is defined }}",
+        "{{ input.order.z if input.order.z is defined else 1 }}",
+        "{{ input.order.z is defined and input.order.z.y == 1 }}",
+        "{{ 0 if input.note is undefined else input.note }}",
         "{{ input }}",
     ] {
         crate::accept(&step(good));
@@ -366,8 +369,16 @@ fn fields_that_the_schema_of_the_input_does_not_list() {
         told,
         [("input.order has no ib", Some("id")), ("input has no amuont", Some("amount")),]
     );
+    for (wrong, message) in [
+        ("{{ input.order.z is defined and input.order.y }}", "input.order has no y"),
+        ("{{ input.order.id is defined }}{{ input.order.z }}", "input.order has no z"),
+        ("{{ input.order is defined and input.order.z }}", "input.order has no z"),
+    ] {
+        assert_eq!(refuse(&step(wrong))[0].message, message, "{wrong}");
+    }
     let over = |items: &str, message: &str| {
-        let input = "input: {type: object, properties: {rows: {type: array, items: {type: object, \
+        let input = "input: {type: object, properties: {s: {type: string}, o: {type: object}, \
+                     rows: {type: array, items: {type: object, \
                      properties: {id: {type: integer}}}}}}";
         let step = format!("{{type: http, url: \"https://example.com/{message}\"}}");
         format!(
@@ -379,7 +390,10 @@ fn fields_that_the_schema_of_the_input_does_not_list() {
     for (items, good) in [
         (rows, "{{ item.id }}/{{ index }}/{{ input.rows[0].id }}/{{ input.rows[index].id }}"),
         (rows, "{{ item.z | default(0) }}"),
-        ("'{{ input.rows | default([]) }}'", "{{ item.z }}"),
+        (rows, "{{ (input.rows | first).id }}/{{ (input.rows or input.o).z }}"),
+        (rows, "{{ input.rows[0].z is defined and input.rows[0].z }}"),
+        ("'{{ input.rows | default([]) }}'", "{{ item.id }}"),
+        ("'{{ input.rows if input.s else input.o.rows }}'", "{{ item.z }}"),
         ("'{{ input.payload.rows }}'", "{{ item.id }}"),
         (written, "{{ item.id }}{{ item.name | default(0) }}"),
         ("['{{ input.rows[0] }}']", "{{ item.z }}"),
@@ -393,6 +407,18 @@ fn fields_that_the_schema_of_the_input_does_not_list() {
         (rows, "{{ item.z }}", "item has no z"),
         (rows, "{{ item.id.z }}", "item.id has no z"),
         ("'{{ input.payload.rows }}'", "{{ item.z }}", "item has no z"),
+        (rows, "{{ (input.rows | first).z }}", "input.rows[…] has no z"),
+        (rows, "{{ (input.rows | last).z }}", "input.rows[…] has no z"),
+        (
+            rows,
+            "{{ (input.rows[0] if input.s else input.rows[1]).z }}",
+            "input.rows[…] or input.rows[…] has no z",
+        ),
+        (rows, "{{ index.z }}", "the index, a number, has no z"),
+        ("'{{ input.rows | default([]) }}'", "{{ item.z }}", "item has no z"),
+        ("'{{ input.rows if input.s else [] }}'", "{{ item.z }}", "item has no z"),
+        ("'{{ input.s }}'", "{{ item.z }}", "input.s is not a list by the input's schema"),
+        ("'{{ input.o }}'", "{{ item }}", "input.o is not a list by the input's schema"),
         (written, "{{ item.z }}", "item has no z"),
         ("[a, b]", "{{ item.z }}", "item has no z"),
     ] {

@@ -6,10 +6,12 @@ use engine::incidents::{Told, ToldOutcome};
 use engine::notices;
 use engine::run::RunError;
 use engine::{RunId, TopicId};
+use jiff::Timestamp;
 use serde_json::value::RawValue;
 use store::{
     AlertView, ApprovalQuery, ApprovalView, EventQuery, EventView, Failure, IncidentQuery,
-    IncidentView, MutationQuery, MutationView, Page, RunDetail, RunQuery, RunView, Store,
+    IncidentView, MutationQuery, MutationView, Page, RunDetail, RunQuery, RunView, Stats, Store,
+    WorkflowQuery, WorkflowView,
 };
 
 use crate::dispatch::raw;
@@ -40,6 +42,34 @@ impl MaskedViews<'_> {
             earlier.iter_mut().for_each(|attempt| self.secrets.mask_error(&mut attempt.error));
         }
         Ok(found)
+    }
+
+    /// The workflow with this id or name.
+    pub(crate) async fn workflow(
+        &self,
+        id_or_name: &str,
+        revision: Option<u32>,
+    ) -> Result<Option<WorkflowView>, Failure> {
+        let mut found = self.store.workflow(id_or_name, revision).await?;
+        let reason = found.as_mut().map(|view| &mut view.workflow.paused_reason);
+        reason.into_iter().for_each(|reason| self.secrets.mask_some(reason));
+        Ok(found)
+    }
+
+    pub(crate) async fn workflows(
+        &self,
+        query: WorkflowQuery,
+    ) -> Result<Page<WorkflowView>, Failure> {
+        let mut page = self.store.workflows(query).await?;
+        let reasons = page.items.iter_mut().map(|view| &mut view.workflow.paused_reason);
+        reasons.for_each(|reason| self.secrets.mask_some(reason));
+        Ok(page)
+    }
+
+    pub(crate) async fn stats(&self, now: Timestamp) -> Result<Stats, Failure> {
+        let mut stats = self.store.stats(now).await?;
+        stats.latest_paused.iter_mut().for_each(|(_, reason, _)| self.secrets.mask_text(reason));
+        Ok(stats)
     }
 
     pub(crate) async fn alerts(&self, run: RunId) -> Result<Vec<AlertView>, Failure> {
@@ -112,9 +142,13 @@ impl Secrets {
         self.mask_in_place(&mut run.input);
         self.mask_output(&mut run.output);
         self.mask_error(&mut run.error);
+        // The start by an event names the event's id, which others chose.
+        self.mask_some(&mut run.by);
     }
 
     fn mask_event(&self, EventView { event, .. }: &mut EventView) {
+        self.mask_text(&mut event.message.message_id);
+        event.message.causes.iter_mut().for_each(|cause| self.mask_text(cause));
         self.mask_some(&mut event.message.title);
         self.mask_in_place(&mut event.message.payload);
     }

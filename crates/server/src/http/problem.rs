@@ -408,7 +408,9 @@ fn from_schedule(refusal: &schedule::Refusal, detail: String) -> Problem {
     match refusal {
         schedule::Refusal::WrongStatus { .. } => wrong_status(detail),
         schedule::Refusal::Busy(_) | schedule::Refusal::TooManyByHand => busy(detail, None),
-        schedule::Refusal::NoNextTime => Problem::conflict(detail),
+        schedule::Refusal::NoNextTime | schedule::Refusal::QueueFull { .. } => {
+            Problem::conflict(detail)
+        }
         schedule::Refusal::NothingThere | schedule::Refusal::TooMany { .. } => {
             Problem::invalid([Wrong::new("", "range", detail.trim_end_matches('.'))])
         }

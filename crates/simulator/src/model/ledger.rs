@@ -325,6 +325,10 @@ impl Kept {
         let too_old = missed.window.is_some_and(|window| rows.now - row.effective > window);
         let is_given_up = was_asleep && (missed.policy == Policy::None || too_old);
         let id = self.row.id;
+        // If the one that was to stand for the others does not run, they are missed as well.
+        let latest = rows.new.iter().max_by_key(|row| row.n);
+        let none_ran = latest.is_some_and(|row| matches!(row.outcome, Skipped | Failed));
+        let is_for_latest = missed.policy == Policy::Last && none_ran;
         match row.outcome {
             Missed if row.count == 1 && self.is_late(row, rows) => broken(
                 "catch-up",
@@ -337,7 +341,9 @@ impl Kept {
             {
                 broken("catch-up", format!("schedule {id}: {row:?} was only late"))
             }
-            Missed if missed.policy != Policy::None && missed.window.is_none() => {
+            Missed
+                if missed.policy != Policy::None && missed.window.is_none() && !is_for_latest =>
+            {
                 broken("catch-up", format!("schedule {id}: {row:?} without a window"))
             }
             Started | Moved | Queued if is_given_up => {

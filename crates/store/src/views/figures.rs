@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use engine::NodeId;
+use engine::notices::NAME;
 use engine::run::{Activity, RunState, RunStatus};
 use engine::schedule::Status;
 use engine::turn::Recovered;
@@ -83,7 +84,9 @@ pub(crate) async fn stats<R: Reader>(reader: &R, now: Timestamp) -> Result<Stats
         runs,
         approvals: reader.count("SELECT count(*) FROM approvals", &[]).await?,
         incidents: reader.count(&incidents, &[]).await?,
-        workflows: reader.count("SELECT count(*) FROM workflows", &[]).await?,
+        workflows: reader
+            .count("SELECT count(*) FROM workflows WHERE name <> $1", &params![NAME])
+            .await?,
         paused_workflows: reader.count(&format!("SELECT count(*) FROM {paused}"), &[]).await?,
         latest_paused: reader
             .all(&latest_paused, &params![PAUSED_SHOWN], |row| row.tuple())

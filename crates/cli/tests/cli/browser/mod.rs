@@ -11,7 +11,7 @@ use crate::node::{Home, Node};
 use crate::punctual;
 
 /// The token that the tests sign in with.
-const TOKEN: &str = "pages-are-for-people";
+const TOKEN: &str = "pages-are-for-people-who-read";
 
 /// A node with workflows of every kind, whose names are hard to display.
 fn world() -> (Home, Node) {

@@ -183,7 +183,7 @@ fn an_attempt_is_reported_on_by_whoever_has_claimed_it() {
     for (claimant, expected) in [
         (other_name, "with another token"),
         (no_name, "with another token"),
-        (other_key, "too late"),
+        (other_key, "too late, or its token is not the attempt's"),
     ] {
         let before = world.memory.runs[&run].state.clone();
         let (of, lease, end) = (id.clone(), seconds(600), success());

@@ -13,11 +13,20 @@ pub(super) fn read(
     defaults: &Defaults<'_>,
 ) -> Option<ForEach> {
     let items = fields.require("items", "items: \"{{ input.rows }}\"");
-    let items = items.and_then(|field| list(reading, &field));
+    let (items, item) = match items.map(|field| (list(reading, &field), field)) {
+        Some((Some(items), field)) => match reading.templates.schemas_of_items(&items) {
+            Ok(item) => (Some(items), item),
+            Err(of) => {
+                let flaw = Flaw::new("items", format!("{of} is not a list by the input's schema"));
+                reading.report(&field.path, field.node.mark(), flaw);
+                (None, Vec::new())
+            }
+        },
+        _ => (None, Vec::new()),
+    };
     let max_parallel = fields.whole(reading, "max_parallel", 1..=limits::CONCURRENCY);
     let inner = fields.require("step", "step: { type: http, url: \"https://example.com/\" }");
-    let item = items.as_ref().map(|items| reading.templates.schema_of_items(items));
-    let outside = reading.templates.item.replace(item.unwrap_or_default());
+    let outside = reading.templates.item.replace(item);
     let action = inner.and_then(|field| {
         let fields = Fields::of(reading, &field, "{ type: http, url: \"https://example.com/\" }")?;
         super::action_within(reading, fields, &super::EACH, Some(defaults))

@@ -12,8 +12,8 @@ use std::ptr;
 use crate::definition::limits;
 use crate::definition::reading::{Field, Reading, json};
 use crate::definition::text::{Flaw, Kind, Node, Span, cut, join, join_index};
-use crate::expression::{self, Fault, Key, References, Root, ValueReference};
-use crate::input_schema::{InputSchema, NoSuchPart};
+use crate::expression::{self, Base, Fault, Key, Path, References, Root, ValueReference};
+use crate::input_schema::{InputSchema, JsonType, NoSuchPart};
 
 pub(super) use injection::{Injection, Stdin};
 
@@ -62,8 +62,9 @@ pub(super) struct StepReference {
 /// What was found in the texts read so far.
 #[derive(Default)]
 pub(super) struct Templates {
-    /// The schema of `item` inside of a `for_each`, where `item` and `index` are known.
-    pub(super) item: Option<InputSchema>,
+    /// Inside of a `for_each`, where `item` and `index` are known, the schemas of which one
+    /// describes `item`.
+    pub(super) item: Option<Vec<InputSchema>>,
     /// The schema of `input`, if the definition declares one.
     pub(super) input: Option<InputSchema>,
     references: Vec<StepReference>,
@@ -83,35 +84,67 @@ impl Templates {
         self.filled.insert(ptr::from_ref(node));
     }
 
-    /// What is known of a part of `input` or `item`: its schema, or that it cannot exist.
-    fn part(&self, value: &ValueReference) -> Result<Option<&InputSchema>, NoSuchPart<'_>> {
-        let keys = &value.keys[..];
-        let (schema, before) = match (value.root, &self.input) {
-            (Root::Item, _) => (self.item.as_ref(), 0),
-            // `input.payload` means the payload, unless the payload has a field of that name.
-            (_, Some(input)) if is_payload(keys) && !input.properties.contains_key(PAYLOAD) => {
-                (Some(input), 1)
+    /// The schemas of which one describes the value that a path leads to, `None` if the value may
+    /// be anything, or the key that leads nowhere in each of them.
+    fn schemas(&self, path: &Path) -> Result<Option<Vec<&InputSchema>>, NoSuchPart<'_>> {
+        let keys = &path.keys[..];
+        let (bases, before) = match (&path.base, &self.input, &self.item) {
+            (Base::Root(Root::Input), Some(input), _) => {
+                // `input.payload` means the payload, unless the payload has a field of that name.
+                let is_alias = is_payload(keys) && !input.properties.contains_key(PAYLOAD);
+                (vec![input], usize::from(is_alias))
             }
-            (_, input) => (input.as_ref(), 0),
+            (Base::Root(Root::Item), _, Some(item)) => (item.iter().collect(), 0),
+            (Base::OneOf(paths), ..) => {
+                let mut bases = Vec::new();
+                for path in paths {
+                    match self.schemas(path) {
+                        Ok(Some(schemas)) => bases.extend(schemas),
+                        Ok(None) => return Ok(None),
+                        // That path is a reference of its own, and is reported there.
+                        Err(_) => {}
+                    }
+                }
+                (bases, 0)
+            }
+            (Base::Root(_) | Base::Unknown, ..) => return Ok(None),
         };
-        let Some(schema) = schema else { return Ok(None) };
-        let part = schema.part(&keys[before..]);
-        part.map_err(|missing| NoSuchPart { index: missing.index + before, ..missing })
+        let (mut parts, mut missing) = (Vec::new(), None);
+        for base in bases {
+            match base.part(&keys[before..]) {
+                Ok(Some(part)) => parts.push(part),
+                Ok(None) => return Ok(None),
+                Err(none) => missing = missing.or(Some(none)),
+            }
+        }
+        match missing {
+            Some(none) if parts.is_empty() => {
+                Err(NoSuchPart { index: none.index + before, ..none })
+            }
+            _ => Ok(Some(parts)),
+        }
     }
 
-    /// The schema of the items of a list: that of `input`, or what the written items have.
-    pub(super) fn schema_of_items(&self, list: &serde_json::Value) -> InputSchema {
-        let known = match list {
-            serde_json::Value::Array(items) => Some(InputSchema::of_items(items)),
-            serde_json::Value::String(text) => {
-                expression::only_value(text).and_then(|mut value| {
-                    value.keys.push(Key::Index);
-                    self.part(&value).ok().flatten().cloned()
-                })
-            }
+    /// The schemas of which one describes each item of a list, or the name of what cannot be a
+    /// list.
+    pub(super) fn schemas_of_items(
+        &self,
+        list: &serde_json::Value,
+    ) -> Result<Vec<InputSchema>, String> {
+        let mut path = match list {
+            serde_json::Value::Array(items) => return Ok(vec![InputSchema::of_items(items)]),
+            serde_json::Value::String(text) => expression::path(text),
             _ => None,
         };
-        known.unwrap_or_default()
+        let anything = || vec![InputSchema::default()];
+        let Some(path) = &mut path else { return Ok(anything()) };
+        let lists = self.schemas(path).ok().flatten().unwrap_or_default();
+        if !lists.is_empty() && !lists.iter().any(|schema| schema.may_be(JsonType::Array)) {
+            return Err(shown_path(&path.base, &path.keys));
+        }
+        path.keys.push(Key::Index);
+        let items = self.schemas(path).ok().flatten();
+        Ok(items.map_or_else(anything, |items| items.into_iter().cloned().collect()))
     }
 
     /// Takes the mentions found since the last call.
@@ -223,7 +256,7 @@ impl Reading<'_> {
                 self.report(&field.path, span, not_here(root, &known));
             }
         }
-        for value in found.values.iter().filter(|value| known.contains(&value.root)) {
+        for value in &found.values {
             self.value_fields(field, value, place);
         }
         // If steps are not available here at all, that was already reported.
@@ -238,15 +271,21 @@ impl Reading<'_> {
 
     /// Reports a field of `input` or `item` that cannot exist.
     fn value_fields(&mut self, field: &Field<'_>, value: &ValueReference, place: Place) {
-        let flaw = match (place, &value.keys[..]) {
-            (Place::Called, [Key::Name(name), ..]) if !OF_A_CALL.contains(&name.as_str()) => {
+        let path = &value.path;
+        let flaw = match (place, &path.base, &path.keys[..]) {
+            (Place::Called, Base::Root(Root::Input), [Key::Name(name), ..])
+                if !OF_A_CALL.contains(&name.as_str()) =>
+            {
                 no_field("input", name, &OF_A_CALL)
             }
-            (Place::Called, _) => return,
-            _ if value.may_be_missing => return,
-            _ => match self.templates.part(value) {
-                Err(missing) => missing_field(value, &missing),
-                Ok(_) => return,
+            (Place::Called, ..) => return,
+            // `input` is not known here, which was reported.
+            (Place::Published, ..) => return,
+            _ => match self.templates.schemas(path) {
+                Err(missing) if missing.index >= value.optional_keys => {
+                    missing_field(path, &missing)
+                }
+                Ok(_) | Err(_) => return,
             },
         };
         let span = self.inside(field.node, value.span.clone());
@@ -303,15 +342,28 @@ fn is_payload(keys: &[Key]) -> bool {
     matches!(keys.first(), Some(Key::Name(name)) if name == PAYLOAD)
 }
 
-fn missing_field(value: &ValueReference, missing: &NoSuchPart<'_>) -> Flaw {
-    let mut of = value.root.name().to_owned();
-    for key in &value.keys[..missing.index] {
+/// A path for people.
+fn shown_path(base: &Base, keys: &[Key]) -> String {
+    let mut shown = match base {
+        Base::Root(root) => root.name().to_owned(),
+        Base::OneOf(paths) => {
+            let paths = paths.iter().map(|path| shown_path(&path.base, &path.keys));
+            paths.collect::<Vec<_>>().join(" or ")
+        }
+        Base::Unknown => "…".to_owned(),
+    };
+    for key in keys {
         match key {
-            Key::Name(name) => of.push_str(&format!(".{}", cut(name))),
-            Key::Index | Key::Computed => of.push_str("[…]"),
+            Key::Name(name) => shown.push_str(&format!(".{}", cut(name))),
+            Key::Index | Key::Computed => shown.push_str("[…]"),
         }
     }
-    let name = match value.keys.get(missing.index) {
+    shown
+}
+
+fn missing_field(path: &Path, missing: &NoSuchPart<'_>) -> Flaw {
+    let of = shown_path(&path.base, &path.keys[..missing.index]);
+    let name = match path.keys.get(missing.index) {
         Some(Key::Name(name)) => name,
         _ => "",
     };

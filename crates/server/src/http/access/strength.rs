@@ -8,13 +8,13 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Shorter tokens can be found by brute force, or in a list.
-const SHORTEST: usize = 16;
-/// How many different characters a token must have. A random token of sixteen hexadecimal digits
-/// has fewer only once in two million times.
+/// Shorter tokens that people make up are a few words, which can be found in a list.
+const SHORTEST: usize = 24;
+/// How many different characters a token must have. A random token of 24 hexadecimal digits has
+/// fewer less than once in a billion times.
 const FEWEST: usize = 5;
-/// How many characters a token must be worth. Sixteen random ones are worth that, even if parts of
-/// them look like words.
+/// How many characters a token must be worth. Random ones of the shortest length are worth that,
+/// even if parts of them look like words.
 const LEAST_WORTH: usize = 7;
 /// Shorter sequences occur too often by chance.
 const SHORTEST_RUN: usize = 4;
@@ -197,6 +197,10 @@ mod tests {
             "administrator-production-2024",
             "1qaz2wsx3edc4rfv",
             "!!!!!!!!test-test????....",
+            "my-super-secret-token",
+            "correct-horse-battery",
+            "companyname-prod-token",
+            "johnsmith19850412!!",
         ] {
             assert!(token_weakness(weak).is_some(), "{weak}");
         }
@@ -205,8 +209,8 @@ mod tests {
             "pun_kR3v9qZ0xYb7wN1mT5sLdPfGhJcVuAeQiOoB2nM4x8E",
             "correct horse battery staple",
             "6f1d2c3b-8a7e-4f60-9b1a-0c2d4e6f8a1b",
-            "jwkzpqxvhmtrbndg",
-            "correct-horse-1234",
+            "jwkzpqxvhmtrbndgcfslykwz",
+            "correct-horse-1234-staple",
         ] {
             assert_eq!(token_weakness(strong), None, "{strong}");
         }
@@ -215,12 +219,12 @@ mod tests {
     #[test]
     fn what_is_said_does_not_have_the_token_in_it() {
         for (weak, said) in [
-            ("sesame", "it has 6 characters, and needs at least 16"),
+            ("sesame", "it has 6 characters, and needs at least 24"),
             ("abababababababababab", "it has 2 different characters, and needs 5"),
         ] {
             assert_eq!(token_weakness(weak).as_deref(), Some(said));
         }
-        let said = token_weakness("PUNCTUAL_TOKEN_1").unwrap();
+        let said = token_weakness("PUNCTUAL_TOKEN_1-PUNCTUAL").unwrap();
         assert!(said.ends_with("it is worth 4 characters, and needs to be worth 7"), "{said}");
     }
 
@@ -234,13 +238,13 @@ mod tests {
             let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..32]];
             for token in [
                 &hex[..],
-                &hex[..16],
+                &hex[..24],
                 &hex[16..40],
-                &hex.to_uppercase()[..16],
+                &hex.to_uppercase()[..24],
                 &base64,
-                &base64[..16],
+                &base64[..24],
                 &STANDARD.encode(random)[20..],
-                &STANDARD.encode(random)[..16],
+                &STANDARD.encode(random)[..24],
                 &parts.join("-"),
             ] {
                 assert_eq!(token_weakness(token), None, "{token}");

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use engine::handlers::{Mutation, MutationStatus};
-use engine::run::{Run, RunStatus, TriggeredBy};
+use engine::run::{RunStatus, TriggeredBy};
 use engine::turn::Wakeup;
 use engine::{RunId, ScheduleId};
 use jiff::Timestamp;
@@ -48,7 +48,9 @@ pub(super) async fn explain(
 pub(crate) async fn told(app: &App, whole: &WholeRun) -> Result<Vec<String>, Problem> {
     let run = &whole.view.run;
     let mut told = vec![own_words(whole)];
-    told.extend(set_aside(app, run).await?);
+    if !run.status.has_ended() {
+        told.extend(set_aside(app, Wakeup::Run(run.key)).await?);
+    }
     if run.handler.is_some() {
         told.extend(of_handler(whole));
     }
@@ -74,13 +76,10 @@ pub(crate) async fn told(app: &App, whole: &WholeRun) -> Result<Vec<String>, Pro
     Ok(told)
 }
 
-/// That nothing of the run happens because it cannot be read or decided, and what to do.
-async fn set_aside(app: &App, run: &Run) -> Result<Option<String>, Problem> {
-    if run.status.has_ended() {
-        return Ok(None);
-    }
+/// That nothing of a run or schedule happens because it cannot be read or decided, and what to do.
+pub(in crate::http) async fn set_aside(app: &App, what: Wakeup) -> Result<Option<String>, Problem> {
     let aside = app.store().all_set_aside().await?;
-    let own = aside.into_iter().find(|one| one.what == Wakeup::Run(run.key));
+    let own = aside.into_iter().find(|one| one.what == what);
     Ok(own.map(|one| {
         let reason = app.secrets().mask(&one.reason).into_owned();
         format!(

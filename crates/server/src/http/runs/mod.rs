@@ -1,6 +1,6 @@
 //! Routes of runs.
 
-mod explain;
+pub(super) mod explain;
 mod object;
 mod output;
 mod steps;

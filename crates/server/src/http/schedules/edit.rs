@@ -99,7 +99,7 @@ fn without_what_is_shown(app: &App, found: &ScheduleView, text: &str) -> String 
     if !fields.keys().any(|key| is_read_only(key)) {
         return text.to_owned();
     }
-    let shown = ScheduleObject::alone(found.clone(), &app.rules(), app.now());
+    let shown = ScheduleObject::alone(found.clone(), app);
     let Ok(shown) = serde_json::to_value(&shown) else { return text.to_owned() };
     fields.retain(|key, value| {
         let given = serde_json::from_str::<serde_json::Value>(value.get()).ok();
@@ -145,7 +145,8 @@ fn after_patch(found: &ScheduleView, text: &str) -> Result<Box<Declared>, Proble
     if let Some(trigger) = &schedule.declared_by {
         let id = schedule.id;
         return Err(Problem::conflict(format!(
-            "Schedule {id} is declared by trigger {trigger} of its workflow. Change it there."
+            "Schedule {id} is declared by trigger {trigger} of its workflow. Change it there. POST \
+             /api/v1/schedules/{id}/disable and /enable turn it off and on."
         )));
     }
     let declared = schedule.declared.clone();

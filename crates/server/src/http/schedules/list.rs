@@ -98,5 +98,5 @@ pub(crate) async fn view(app: &App, id: ScheduleId) -> Result<ScheduleView, Prob
 
 /// A schedule as it is shown alone, with warnings.
 pub(super) async fn object(app: &App, id: ScheduleId) -> Result<ScheduleObject, Problem> {
-    Ok(ScheduleObject::alone(view(app, id).await?, &app.rules(), app.now()))
+    Ok(ScheduleObject::alone(view(app, id).await?, app))
 }

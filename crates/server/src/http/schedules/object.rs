@@ -4,6 +4,7 @@ use calendar::{Warning, Zone};
 use engine::schedule::{Schedule, Status};
 use jiff::Timestamp;
 use language::Rules;
+use language::notification_setup::Setup;
 use language::schedule::Plan;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -11,6 +12,7 @@ use serde_json::{Map, Value};
 use store::ScheduleView;
 use utoipa::ToSchema;
 
+use crate::http::App;
 use crate::http::shapes;
 use crate::http::shown;
 
@@ -127,6 +129,22 @@ pub(crate) fn zone(schedule: &Schedule, rules: &Rules) -> Zone {
     .unwrap_or_else(Zone::utc)
 }
 
+/// Remarks about people whom the schedule tells of failures and this node cannot reach.
+fn unreachable(schedule: &Schedule, setup: &Setup) -> Vec<Remark> {
+    let declared = &schedule.declared;
+    let actions = [("on_failure", &declared.on_failure), ("on_recovery", &declared.on_recovery)];
+    let channels = actions.into_iter().flat_map(|(key, actions)| {
+        let channels = actions.iter().flatten().flat_map(|action| &action.notify);
+        channels.map(move |channel| (key, channel))
+    });
+    let refused = channels.filter_map(|(key, channel)| {
+        let message =
+            format!("{key}: {} is not told: {}", channel.shown(), setup.refusal(channel)?);
+        Some(Remark { code: "channel-not-set-up", message })
+    });
+    refused.collect()
+}
+
 impl ScheduleObject {
     /// As an item of a list.
     pub(super) fn new(view: ScheduleView, rules: &Rules, now: Timestamp) -> ScheduleObject {
@@ -135,10 +153,12 @@ impl ScheduleObject {
     }
 
     /// As a single object, with warnings.
-    pub(super) fn alone(view: ScheduleView, rules: &Rules, now: Timestamp) -> ScheduleObject {
-        let plan = plan(&view.schedule, rules);
-        let warnings = plan.as_ref().map(|plan| remarks(plan, now)).unwrap_or_default();
-        let object = ScheduleObject::with_plan(view, rules, plan.as_ref(), now);
+    pub(super) fn alone(view: ScheduleView, app: &App) -> ScheduleObject {
+        let (rules, now) = (app.rules(), app.now());
+        let plan = plan(&view.schedule, &rules);
+        let mut warnings = plan.as_ref().map(|plan| remarks(plan, now)).unwrap_or_default();
+        warnings.extend(unreachable(&view.schedule, &app.reach().setup));
+        let object = ScheduleObject::with_plan(view, &rules, plan.as_ref(), now);
         ScheduleObject { warnings: Some(warnings), ..object }
     }
 

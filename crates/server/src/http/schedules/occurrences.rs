@@ -8,7 +8,7 @@ use engine::ScheduleId;
 use engine::explain::{self, ScheduleFacts};
 use engine::ledger::Outcome;
 use engine::schedule::OverrideAction;
-use engine::turn::Command;
+use engine::turn::{Command, Wakeup};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -25,6 +25,7 @@ use crate::http::body::JsonBody;
 use crate::http::path::{SchedulePath, part};
 use crate::http::problem::{Problem, Wrong};
 use crate::http::query::{Paging, Parameters, Query, Values};
+use crate::http::runs::explain::set_aside;
 use crate::http::workflows::workflow_if_readable;
 use crate::http::{App, shapes, shown};
 
@@ -195,10 +196,14 @@ pub(crate) async fn sentences(
         rows: &rows,
         now,
     };
-    Ok(match at {
+    let mut sentences = match at {
         Some(at) => explain::at(&facts, at),
         None => explain::now(&facts),
-    })
+    };
+    let aside = set_aside(app, Wakeup::Schedule(found.schedule.id)).await?;
+    // The first sentence says which schedule it is.
+    sentences.splice(1..1, aside);
+    Ok(sentences)
 }
 
 /// The part of the path that names an occurrence by its nominal time.
@@ -276,11 +281,12 @@ pub(super) async fn override_one(
     Query(()): Query<()>,
     body: JsonBody,
 ) -> Answered {
-    let input: OverrideInput = body.read()?;
+    let mut input: OverrideInput = body.read()?;
     let zone = object::zone(&view(&app, id).await?.schedule, &app.rules());
     let action = Some(input.action(&zone)?);
     let by = caller.name.to_string();
     app.command(&caller, Command::Override { id, nominal, action, by }, None).await?;
+    input.payload = input.payload.map(|payload| app.secrets().mask_raw(payload));
     answer::ok(&OverrideObject {
         schedule_id: id.to_string(),
         nominal_at: shown::time(&zone, nominal),

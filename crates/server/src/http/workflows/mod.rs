@@ -57,7 +57,7 @@ pub(crate) async fn find_workflow(
     id_or_name: &str,
     revision: Option<u32>,
 ) -> Result<WorkflowView, Problem> {
-    let found = app.store().workflow(id_or_name, revision).await?;
+    let found = app.views().workflow(id_or_name, revision).await?;
     found.ok_or_else(|| match revision {
         Some(revision) => Problem::not_found("revision", &format!("{revision} of {id_or_name}")),
         None => Problem::not_found("workflow", id_or_name),
@@ -80,7 +80,7 @@ pub(crate) async fn workflow_if_readable(
     id_or_name: &str,
     revision: Option<u32>,
 ) -> Result<Option<WorkflowView>, Problem> {
-    match app.store().workflow(id_or_name, revision).await {
+    match app.views().workflow(id_or_name, revision).await {
         Err(Failure::Undecidable { .. }) => Ok(None),
         found => Ok(found?),
     }
@@ -137,7 +137,7 @@ impl Parameters for Listing {
         ("limit" = Option<u64>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<WorkflowSummary>), (status = 400, body = Problem)))]
 async fn list(State(app): State<App>, Query(params): Query<WorkflowListParams>) -> Answered {
-    let page = app.store().workflows(params.query()).await?;
+    let page = app.views().workflows(params.query()).await?;
     let items = page.items.iter().map(WorkflowSummary::new).collect();
     answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
 }

@@ -44,7 +44,7 @@ async fn show(
     Query(params): Query<OverviewParams>,
 ) -> Result<Response, Problem> {
     let (store, views) = (context.app.store().clone(), context.app.views());
-    let stats = store.stats(context.now).await?;
+    let stats = views.stats(context.now).await?;
     let of = |status: Vec<RunStatus>, overdue: Option<bool>| RunQuery {
         hides_system: true,
         status,

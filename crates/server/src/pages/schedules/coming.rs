@@ -70,7 +70,8 @@ fn line(context: &PageContext, looked: &Looked, row: &Ahead) -> Markup {
                 @if let Some(OverrideAction::Payload(payload)) = over.map(|over| &over.action) {
                     details {
                         summary.small { "Its payload" }
-                        pre tabindex="0" { (super::one::cut(payload.get())) }
+                        @let masked = context.app.secrets().mask_raw(payload.clone());
+                        pre tabindex="0" { (super::one::cut(masked.get())) }
                     }
                 }
             }

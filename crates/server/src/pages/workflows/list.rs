@@ -27,7 +27,7 @@ pub(super) async fn show(
 ) -> Result<Response, Problem> {
     let mut query = params.query();
     query.limit = query.limit.min(MOST);
-    let page = context.app.store().workflows(query).await?;
+    let page = context.app.views().workflows(query).await?;
     let ids = page.items.iter().map(|view| view.workflow.id).collect();
     let last: HashMap<WorkflowId, RunView> =
         context.app.store().last_runs(ids).await?.into_iter().collect();

@@ -41,11 +41,19 @@ async fn a_run_that_is_set_aside_says_so_and_what_to_do() {
     let node = Node::start().await;
     node.publish("name: ask\nsteps: [{id: a, type: human_approval, title: Go?}]\n").await;
     let run = node.run("ask").await;
+    let body = json!({"name": "x", "workflow_id": "ask", "cron": "0 9 * * *"});
+    let schedule = node.schedule(body).await;
     node.until("/api/v1/approvals", |list| list["items"] != json!([])).await;
     let store = node.server.hub().store().clone();
     let key = store.run(run.parse().unwrap()).await.unwrap().unwrap().view.run.key;
     let now = node.server.hub().now();
     store.set_aside(engine::turn::Wakeup::Run(key), "bad state", now).await.unwrap();
+    let id = schedule.rsplit('/').next().unwrap().parse().unwrap();
+    let what = engine::turn::Wakeup::Schedule(engine::ScheduleId(id));
+    store.set_aside(what, "bad state", now).await.unwrap();
+    let of_schedule = node.get(&format!("{schedule}/explain")).await.expect(200);
+    let told = of_schedule["sentences"][1].as_str().unwrap();
+    assert!(told.starts_with("It is set aside since"), "{told}");
     let told = node.get(&format!("/api/v1/runs/{run}/explain")).await.expect(200).to_string();
     for part in ["It is set aside since", "bad state", "punctual doctor --repair"] {
         assert!(told.contains(part), "{part}: {told}");

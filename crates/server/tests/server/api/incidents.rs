@@ -118,6 +118,12 @@ async fn a_failure_and_a_recovery_are_told_once_each() {
     assert_eq!(names(&notices), ["punctual-notice"; 2]);
     let workflows = node.get("/api/v1/workflows").await.expect(200);
     assert_eq!(workflows["total"], 1);
+    assert_eq!(node.get("/api/v1/stats").await.expect(200)["workflows"], 1);
+    let hub = node.server.hub();
+    let (from, to) = (jiff::Timestamp::UNIX_EPOCH, jiff::Timestamp::MAX);
+    let tallies = hub.store().tallies(from, to).await.unwrap();
+    assert_eq!(tallies.iter().map(|tally| tally.count).sum::<u64>(), 3, "{tallies:?}");
+    assert!(node.get("/metrics").await.text.contains("\npunctual_workflows 1\n"));
     assert_eq!(node.get("/api/v1/workflows?system=true").await.expect(200)["total"], 2);
     for (page, text) in [("/incidents", "recovered"), ("/runs", "backup"), ("/channels", "set up")]
     {
@@ -242,6 +248,18 @@ async fn a_channel_that_is_not_set_up_is_refused_and_warned_of() {
     assert_eq!(places, [("channel-not-set-up", "deadline"), ("channel-not-set-up", "on_failure")]);
     let saved = node.yaml("/api/v1/workflows?publish=true", definition("")).await.expect(201);
     assert_eq!(saved["problems"], json!([]));
+    let tells = json!([{"notify": {"email": "a@example.com"}}]);
+    let body = json!({"name": "s", "workflow_id": "backup", "interval": "1h", "on_failure": tells});
+    let made = node.post("/api/v1/schedules", body).await.expect(201);
+    let warned = |object: &Value| {
+        let warnings = object["warnings"].as_array().unwrap().iter();
+        warnings.filter(|warning| warning["code"] == "channel-not-set-up").count()
+    };
+    assert_eq!(warned(&made), 1, "{made}");
+    let path = format!("/api/v1/schedules/{}", made["id"].as_str().unwrap());
+    let changed = node.patch(&path, json!({"on_recovery": tells})).await.expect(200);
+    assert_eq!(warned(&changed), 2, "{changed}");
+    assert_eq!(warned(&node.patch(&path, changed.clone()).await.expect(200)), 2);
     start(&node, 1).await;
     let list = node.get("/api/v1/incidents").await.expect(200);
     let told = &list["items"][0]["told"][0];

@@ -123,7 +123,9 @@ async fn what_a_definition_declares_is_disabled_not_deleted() {
     let id = trigger().await["schedule_id"].as_str().unwrap().to_owned();
     let path = format!("/api/v1/schedules/{id}");
     let said = node.delete(&path).await.problem(409);
-    assert!(said.contains("/disable"), "{said}");
+    assert!(said.contains("/disable") && said.contains("of workflow w."), "{said}");
+    let said = node.patch(&path, json!({"enabled": false})).await.problem(409);
+    assert!(said.contains(&format!("{path}/disable")), "{said}");
     let many = json!({"schedule_ids": [id]});
     node.post("/api/v1/schedules/batch-delete", many).await.problem(409);
     for (verb, enabled) in [("disable", false), ("enable", true)] {

@@ -64,6 +64,53 @@ async fn a_secret_in_a_payload_is_shown_nowhere() {
 }
 
 #[tokio::test]
+async fn a_secret_in_a_reason_an_id_or_an_override_is_shown_nowhere() {
+    let node = Node::start_with(|options| {
+        let secret = ("PUNCTUAL_SECRET_KEY".into(), "hunter22".into());
+        options.secrets = Secrets::read(None, [secret]).unwrap().into();
+    })
+    .await;
+    let text = "name: told\ntopics: {orders: {external: true}}\ntriggers: [{ id: e, type: event, \
+                topic: orders }]\nsteps: [{ id: a, type: noop }]\n";
+    node.publish(text).await;
+    let event = json!({"message_id": "order-hunter22", "causes": ["hunter22"]});
+    let published = node.post("/api/v1/topics/orders/events", event).await;
+    assert!(!published.text.contains("hunter22"), "{}", published.text);
+    let runs = node.until("/api/v1/runs", |list| list["items"][0]["status"] == "succeeded").await;
+    assert_eq!(runs["items"][0]["by"], "event order-***");
+    let run = runs["items"][0]["id"].as_str().unwrap();
+    let cron = json!({"name": "s", "workflow_id": "told", "cron": "0 9 * * *"});
+    let schedule = node.schedule(cron).await;
+    let coming = node.get(&format!("{schedule}/next")).await.expect(200);
+    let nominal = coming["items"][0]["nominal_at"].as_str().unwrap().to_owned();
+    let occurrence = format!("{schedule}/occurrences/{nominal}");
+    let own = json!({"payload": {"key": "hunter22"}});
+    let put = node.send(reqwest::Method::PUT, &occurrence, own).await;
+    assert!(put.status == 200 && !put.text.contains("hunter22"), "{}", put.text);
+    let page = schedule.trim_start_matches("/api/v1");
+    assert!(node.get(page).await.text.contains("Its payload"));
+    let why = json!({"reason": "leaked hunter22"});
+    let paused = node.post("/api/v1/workflows/told/pause", why).await.expect(200);
+    assert_eq!(paused["paused_reason"], "leaked ***");
+    for path in [
+        "/",
+        "/workflows",
+        "/workflows/told",
+        "/api/v1/workflows",
+        "/api/v1/workflows/told",
+        "/api/v1/topics/orders/events",
+        "/api/v1/runs",
+        "/runs",
+        page,
+        &format!("/runs/{run}"),
+        &format!("/api/v1/runs/{run}"),
+    ] {
+        let shown = node.get(path).await;
+        assert!(shown.status == 200 && !shown.text.contains("hunter22"), "{path}: {}", shown.text);
+    }
+}
+
+#[tokio::test]
 async fn what_a_definition_names_and_nobody_knows_is_told_when_it_is_published() {
     let node = Node::start_with(|options| {
         let secret = ("PUNCTUAL_SECRET_KEY".into(), "hunter22".into());
