@@ -179,8 +179,8 @@ impl Model {
         self.adopt(cause, now, row)
     }
 
-    /// Settles runs that have ended, and notes new ones. A new run that has ended already is settled
-    /// when it is taken in.
+    /// Settles runs that have ended, and notes new ones. A new run that has ended already is
+    /// settled when it is taken in.
     fn settle_runs(&mut self, now: i64, moved: &[Moved], touched: &mut TouchedAll) -> Checked {
         for moved in moved.iter().filter(|moved| moved.row.status.has_ended()) {
             if let Some(id) = moved.row.schedule

@@ -39,8 +39,8 @@ pub(crate) enum RowKind {
 pub(crate) struct RowSource {
     /// A query for all rows.
     pub(crate) all: &'static str,
-    /// A query of PostgreSQL for the next 500 rows after the key `$1`, and more if these would leave
-    /// out rows of the last key.
+    /// A query of PostgreSQL for the next 500 rows after the key `$1`, and more if these would
+    /// leave out rows of the last key.
     pub(crate) some: &'static str,
 }
 
