@@ -362,7 +362,7 @@ impl Walk<'_, '_> {
         let mut parts = parts.into_iter().rev();
         match root {
             Root::Input | Root::Item => {
-                let end = parts.last().map_or(place.end, |(_, end)| end);
+                let end = parts.next_back().map_or(place.end, |(_, end)| end);
                 self.value(path_of(expr), place.start..end);
                 Ok(())
             }
