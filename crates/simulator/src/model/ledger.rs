@@ -276,7 +276,7 @@ impl Kept {
         };
         let mut place = 0;
         for row in taken {
-            self.judge_lateness(row, rows)?;
+            self.judge_lateness(row, taken, rows)?;
             self.judge_overlap(row, taken, rows)?;
             if runs(&row) {
                 self.judge_limit(row, place as u64)?;
@@ -319,14 +319,14 @@ impl Kept {
         Ok(())
     }
 
-    fn judge_lateness(&self, row: &LedgerRow, rows: &Rows<'_>) -> Checked {
+    fn judge_lateness(&self, row: &LedgerRow, taken: &[&LedgerRow], rows: &Rows<'_>) -> Checked {
         let missed = self.missed();
         let was_asleep = row.effective < rows.awake_since;
         let too_old = missed.window.is_some_and(|window| rows.now - row.effective > window);
         let is_given_up = was_asleep && (missed.policy == Policy::None || too_old);
         let id = self.row.id;
         // If the one that was to stand for the others does not run, they are missed as well.
-        let latest = rows.new.iter().max_by_key(|row| row.n);
+        let latest = taken.iter().max_by_key(|row| row.n);
         let none_ran = latest.is_some_and(|row| matches!(row.outcome, Skipped | Failed));
         let is_for_latest = missed.policy == Policy::Last && none_ran;
         match row.outcome {
