@@ -58,7 +58,7 @@ fn a_repeated_benchmark_says_what_moved_since_an_earlier_one() {
         );
     }
     let (code, _, err) = run(&["bench", "--compare", "/nowhere.json"]);
-    assert_eq!(code, 2, "{err}");
+    assert_eq!(code, 1, "{err}");
     assert!(err.contains("bench --json"), "{err}");
 }
 

@@ -55,12 +55,16 @@ pub(crate) async fn approvals<R: Reader>(
     let (runs, is_assigned) = R::either(
         (
             "runs",
-            "$4 = '[]' OR a.assignees = '[]' OR EXISTS (SELECT 1 FROM json_each(a.assignees)
+            "$4 = '[]' OR a.assignees = '[]' OR EXISTS (
+               SELECT 1 FROM json_each(iif(json_valid(a.assignees), a.assignees, '[]'))
                WHERE value IN (SELECT value FROM json_each($4)))",
         ),
         (
             "open_runs",
-            "cardinality($4::text[]) = 0 OR a.assignees = '[]' OR a.assignees::jsonb ?| $4",
+            // A damaged list is nobody's, and must not fail the whole query.
+            r#"cardinality($4::text[]) = 0 OR a.assignees = '[]'
+               OR CASE WHEN a.assignees ~ '^\[("([^"\\]|\\.)*",?)+\]$'
+                  THEN a.assignees::jsonb ?| $4 ELSE false END"#,
         ),
     );
     let sql = format!(

@@ -124,6 +124,7 @@ macro_rules! suite {
             processes: a_worker_that_is_silent_loses_its_attempt,
             processes: a_worker_hears_of_a_cancel,
             processes: people_are_asked_and_decide,
+            processes: a_damaged_approval_hides_no_other,
             processes: approvals_are_paged_by_run_and_step,
             processes: a_child_that_ends_lets_its_parent_go_on,
             processes: a_cancelled_parent_cancels_its_child,

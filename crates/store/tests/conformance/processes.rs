@@ -266,6 +266,24 @@ pub(crate) async fn people_are_asked_and_decide(mut world: World) {
     world.holds_together().await;
 }
 
+pub(crate) async fn a_damaged_approval_hides_no_other(mut world: World) {
+    let asks = vec![
+        step("a", &[], approval("A", &["ada"])),
+        step("b", &[], approval("B", &["bo \"b\" b", "ada"])),
+        step("c", &[], approval("C", &["bo"])),
+    ];
+    let workflow = world.process("w", asks).await;
+    world.start(0, workflow).await.unwrap();
+    world.turn(0).await;
+    world.close();
+    let sql = "UPDATE approvals SET assignees = 'x{' WHERE step = 0";
+    world.place().execute(sql.to_owned()).await;
+    world.join(1).await;
+    let query = ApprovalQuery { limit: 9, assignees: vec!["ada".to_owned()], after: None };
+    let found = world.store().approvals(query).await.unwrap().items;
+    assert_eq!(found.iter().map(|view| view.step.as_str()).collect::<Vec<_>>(), ["b"]);
+}
+
 pub(crate) async fn approvals_are_paged_by_run_and_step(mut world: World) {
     let steps = vec![
         step("a", &[], approval("A", &[])),
