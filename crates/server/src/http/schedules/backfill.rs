@@ -105,6 +105,7 @@ async fn ran_in(
     request_body = Range,
     responses((status = 200, body = Backfilled), (status = 400, body = Problem),
         (status = 401, body = Problem), (status = 404, body = Problem),
+        (status = 409, body = Problem, description = "Too many occurrences wait already"),
         (status = 422, body = Problem), (status = 503, body = Problem)))]
 pub(super) async fn backfill(
     State(app): State<App>,
