@@ -37,7 +37,7 @@ const CHANGES: [(&str, &str, &str); 3] = [
         "a retry that follows no failure, or comes too early",
         "INSERT INTO runs SELECT (SELECT max(key) + 1 FROM runs), uuid, workflow, version, handler, schedule,
             n, retry + 1, triggered_by, by, nominal, effective, status, created_at, started_at, ended_at,
-            timeout, state, owners, lacks_place, overdue, parent, parent_token, depth, root, hops,
+            timeout, state, owners, waits_for_slot, overdue, parent, parent_token, depth, root, hops,
             input, output, error, retry_of, trace
          FROM runs WHERE key = (SELECT max(key) FROM runs WHERE n IS NOT NULL AND status = 4)",
     ),
