@@ -14,7 +14,7 @@ pub const EXEC_NOT_ALLOWED: &str = "exec_not_allowed";
 const SHELL: [&str; 2] = ["/bin/sh", "-c"];
 /// Variables in which programs look for other programs, libraries, options, or files to run first.
 /// Whoever chooses their values chooses what runs.
-const OPTION_VARIABLES: [&str; 39] = [
+const OPTION_VARIABLES: [&str; 41] = [
     "BASHOPTS",
     "BASH_ENV",
     "CLASSPATH",
@@ -38,6 +38,7 @@ const OPTION_VARIABLES: [&str; 39] = [
     "LD_LIBRARY_PATH",
     "LD_PRELOAD",
     "LESSOPEN",
+    "MAKEFLAGS",
     "MANPAGER",
     "NODE_OPTIONS",
     "NODE_PATH",
@@ -53,6 +54,7 @@ const OPTION_VARIABLES: [&str; 39] = [
     "RUBYLIB",
     "RUBYOPT",
     "SHELLOPTS",
+    "TAR_OPTIONS",
     "VISUAL",
 ];
 

@@ -33,7 +33,7 @@ const PLAIN: Starter = Starter {
     takes_plus: false,
 };
 
-const STARTERS: [Starter; 8] = [
+const STARTERS: [Starter; 12] = [
     Starter {
         names: &["find", "gfind"],
         starting: &["-exec", "-execdir", "-ok", "-okdir"],
@@ -118,8 +118,9 @@ const STARTERS: [Starter; 8] = [
             "--open-files-in-pager",
         ],
         valued: &["--message", "--branch", "--depth", "--author", "--date", "--origin"],
-        starting_letters: "cuxO",
-        valued_letters: "mCbBoFj",
+        // The folder of `-C` has a configuration that names commands.
+        starting_letters: "cuxOC",
+        valued_letters: "mbBoFj",
         subcommands: &[
             "archive",
             "bisect",
@@ -172,6 +173,33 @@ const STARTERS: [Starter; 8] = [
         ],
         valued: &["-p", "--pid", "-c", "--core", "-d", "--directory"],
         starting_letters: "oOsSkK",
+        ..PLAIN
+    },
+    Starter {
+        names: &["make", "gmake"],
+        starting: &["--eval", "--file", "--makefile", "--directory", "--include-dir"],
+        starting_letters: "EfCI",
+        valued_letters: "jlOoW",
+        ..PLAIN
+    },
+    Starter {
+        names: &["npm", "pnpm", "yarn"],
+        starting: &["--call", "--package"],
+        starting_letters: "c",
+        subcommands: &["dlx", "exec", "x"],
+        ..PLAIN
+    },
+    Starter {
+        names: &["split", "sort"],
+        starting: &["--filter", "--compress-program"],
+        valued: &["--lines", "--bytes", "--output", "--key"],
+        valued_letters: "lbaknotTS",
+        ..PLAIN
+    },
+    Starter {
+        names: &["sqlite"],
+        starting: &["-cmd", "--cmd", "-init", "--init"],
+        valued: &["-separator", "-nullvalue"],
         ..PLAIN
     },
 ];
