@@ -1,5 +1,5 @@
-//! How a transaction changes the counts of schedules, which are stored so that no list has to
-//! count.
+//! The changes that a transaction makes to the stored counts of schedules. Lists show these counts
+//! instead of counting rows.
 
 use std::collections::BTreeMap;
 

@@ -54,7 +54,8 @@ fn texts(list: &Value) -> String {
     shown::items(list).iter().map(shown::plain).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether the row of the token is damaged, so that only its name is known.
+/// Whether the node could not read the stored row of this token. The node then answers only its id
+/// and name.
 fn is_unreadable(token: &Value) -> bool {
     token["created_at"].is_null()
 }

@@ -83,7 +83,7 @@ pub(super) struct Decider<'a, F: RunHistory> {
     pub(super) decision: Decision,
     /// Steps that may be able to begin.
     pub(super) agenda: BTreeSet<u32>,
-    /// What the items of a `for_each` see, kept from one item to the next.
+    /// The scope of templates in a `for_each`, built once and used for each of its items.
     pub(super) item_scope: Option<ItemScope>,
 }
 

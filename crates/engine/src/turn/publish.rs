@@ -319,7 +319,8 @@ impl<B: TransactionReader> Turn<'_, B> {
 #[derive(Clone, Debug)]
 pub struct DeclaredSchedule {
     pub by: DeclaredBy,
-    /// Whether it is active when it is new. A producer always is.
+    /// Whether a publication that creates the schedule makes it active. Schedules of producers
+    /// always begin active.
     pub enabled: bool,
     pub declared: Box<Declared>,
 }

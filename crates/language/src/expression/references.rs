@@ -245,7 +245,7 @@ struct Walk<'w, 't> {
     found: &'w mut References,
     /// Whether the referenced value may be missing.
     may_be_missing: bool,
-    /// What `is defined` and `is undefined` test.
+    /// The paths that the expression tests with `is defined` or `is undefined`.
     tested: Vec<Path>,
 }
 

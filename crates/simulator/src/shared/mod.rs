@@ -7,7 +7,8 @@
 //! so the order of the last changes is one in which the transactions could have come one after the
 //! other, and in that order the model checks them.
 //!
-//! What the world asks for follows from its seed. Which node does what does not.
+//! The seed decides which commands the world sends. It does not decide which node is first to act
+//! on them.
 
 mod check;
 mod planted;

@@ -126,7 +126,8 @@ impl Slot {
         self.back_at = back_at;
     }
 
-    /// What the node does in one round. `others_awake`: whether another node was awake all along.
+    /// Lets the node act once: it joins, renews its lease or takes a turn. `others_awake` says
+    /// whether another node has been running since this one last acted.
     pub(super) fn act(&mut self, others_awake: bool) -> Result<(), Failure> {
         if self.node.is_none() {
             self.node = Some(self.machine.join()?);

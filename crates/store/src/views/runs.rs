@@ -19,7 +19,7 @@ use crate::view::{
 };
 use crate::views::{Conditions, Reader, params, run_condition};
 
-/// What is done differently with the tables of runs of each database.
+/// A connection that also lists runs. Each store does so by the indexes of its own tables.
 pub(crate) trait RunReader: Reader {
     /// The runs of a page, latest first, and at least one more if there are more.
     fn listed<'a>(

@@ -207,9 +207,9 @@ const STARTERS: [Starter; 12] = [
 /// What the word before a template says about it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Before {
-    /// It is an option whose value is a command.
+    /// The word is an option, and the template is the command that the option starts.
     Starting,
-    /// It is an option with another value.
+    /// The word is an option, and the template is its value but no command.
     Valued,
     Nothing,
 }

@@ -15,7 +15,8 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::timeout;
 
 /// How much is discarded. A client that sends more sees the response only if it reads while it
-/// sends. Discarding costs no memory, and a connection that does it takes a place of its address.
+/// sends. Discarding needs no memory, and the connection still counts towards the limit of its
+/// address.
 const DISCARDED_BYTES: usize = 1024 * 1024 * 1024;
 /// How long discarding may take.
 const DISCARDED_FOR: Duration = Duration::from_secs(10);
