@@ -1,6 +1,7 @@
 //! Reads from the syntax of a condition which value a field of the event must have. Many steps may
-//! wait for events of one topic, each with a condition such as `event.payload.order == input.order`.
-//! Such a step need only be offered the events whose field has its value.
+//! wait for events of one topic, each with a condition such as
+//! `event.payload.order == input.order`. Such a step need only be offered the events whose field
+//! has its value.
 
 use minijinja::machinery::ast::{BinOpKind, Expr};
 use serde_json::Value;
