@@ -1,11 +1,11 @@
 //! The node's lease on a shared store: renewed by a task of its own, beside the driver.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use engine::{Moment, RunKey};
+use engine::{Moment, RunKey, WorkflowId};
 use jiff::SignedDuration;
 use store::{Call, Failure, RenewRequest, Renewed, Store};
 use tokio::sync::Notify;
@@ -22,15 +22,18 @@ const DRIFT: SignedDuration = SignedDuration::from_millis(10);
 
 /// The attempts that this node performs, shared by the driver and the lease renewals.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Performed(Arc<Mutex<HashSet<(RunKey, u32)>>>);
+pub(crate) struct Performed(Arc<Mutex<Attempts>>);
+
+/// Attempts by run and token, with the workflows that they belong to.
+pub(crate) type Attempts = HashMap<(RunKey, u32), WorkflowId>;
 
 impl Performed {
-    pub(crate) fn held(&self) -> MutexGuard<'_, HashSet<(RunKey, u32)>> {
+    pub(crate) fn held(&self) -> MutexGuard<'_, Attempts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn all(&self) -> Vec<(RunKey, u32)> {
-        self.held().iter().copied().collect()
+        self.held().keys().copied().collect()
     }
 }
 

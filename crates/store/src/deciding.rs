@@ -33,7 +33,8 @@ impl Deciding<'_> {
     ) -> Result<(Turned, usize), Failure> {
         let Deciding { rules, moment, node, traced, set_aside, setup } = self;
         let turn = Turn::new(reader, rules, moment, node, request.capacity);
-        let mut turn = turn.traced(traced).without(set_aside).telling(setup);
+        let turn = turn.traced(traced).without(set_aside).telling(setup);
+        let mut turn = turn.holding(request.held.clone());
         turn.expect(due.len() + reports.len());
         let mut refused = 0;
         let decided = guarded(|| {

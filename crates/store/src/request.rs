@@ -2,8 +2,8 @@
 
 use engine::run::AttemptEnd;
 use engine::trace::Span;
-use engine::turn::{Answer, Capacity, Command, Effect, Notice, Recovered, Wakeup};
-use engine::{Moment, NodeId, RunKey};
+use engine::turn::{Answer, ById, Capacity, Command, Effect, Notice, Recovered, Wakeup};
+use engine::{Moment, NodeId, RunKey, WorkflowId};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::access::AuditEntry;
@@ -22,6 +22,8 @@ pub struct TurnRequest {
     pub begin: Option<RunKey>,
     /// The node's free capacity, after these reports.
     pub capacity: Capacity,
+    /// How many slots of the node each workflow holds, without those of these reports.
+    pub held: ById<WorkflowId, usize>,
     /// Set after a commit whose outcome was not known: the attempts that the node is performing.
     /// The store returns again the effects of other attempts that are stored as this node's: their
     /// effects were lost.

@@ -9,7 +9,6 @@ use engine::run::RunStatus;
 use engine::turn::{RunWrite, Writes};
 use jiff::Timestamp;
 
-use crate::failure::Failure;
 use crate::stored::{code, ms};
 
 /// Tallies are kept for this many minutes: a week, and one more day to compare its first day with.
@@ -51,14 +50,12 @@ impl TallyKind {
 }
 
 impl Tally {
-    /// A tally from its stored row.
-    pub(crate) fn read(minute: i64, kind: i64, count: i64) -> Result<Tally, Failure> {
+    /// A tally from its stored row, if it can be one. A damaged tally hides no other.
+    pub(crate) fn read(minute: i64, kind: i64, count: i64) -> Option<Tally> {
         let minute = minute.checked_mul(60_000).map(Timestamp::from_millisecond);
         let kind = TallyKind::of(kind);
-        match (minute, kind, u64::try_from(count)) {
-            (Some(Ok(minute)), Some(kind), Ok(count)) => Ok(Tally { minute, kind, count }),
-            _ => Err(Failure::Damaged("a tally of nothing".to_owned())),
-        }
+        let minute = minute?.ok()?;
+        Some(Tally { minute, kind: kind?, count: u64::try_from(count).ok()? })
     }
 }
 

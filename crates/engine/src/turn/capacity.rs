@@ -32,6 +32,18 @@ pub struct Capacity {
     pub starts: usize,
 }
 
+/// A workflow may hold this many times as many slots of a node as are free there. However many
+/// workflows want every slot, some stay free for those that hold few: with one such workflow a
+/// ninth, with two a seventeenth. A node of up to eight slots gives all of them.
+const SHARE: usize = 8;
+
+/// How many more slots a workflow may take that holds `held` of them, when `free` are free.
+fn share(held: usize, free: usize) -> usize {
+    // The greatest number that leaves SHARE × free ≥ held, rounded up so that a single free slot is
+    // of use.
+    (SHARE * free).saturating_sub(held).div_ceil(SHARE + 1).min(free)
+}
+
 impl Capacity {
     /// A node with this many free slots that has served no workflow yet.
     pub fn new(free_slots: usize) -> Capacity {
@@ -52,6 +64,31 @@ struct Served {
 }
 
 impl<B: TransactionReader> Turn<'_, B> {
+    /// How many slots a workflow may still take.
+    pub(super) fn slots_for(&self, workflow: WorkflowId) -> usize {
+        let held = self.held.get(&workflow).copied().unwrap_or_default();
+        share(held, self.capacity.free_slots)
+    }
+
+    /// Counts slots that a workflow has taken.
+    pub(super) fn take_slots(&mut self, workflow: WorkflowId, taken: usize) {
+        self.capacity.free_slots = self.capacity.free_slots.saturating_sub(taken);
+        *self.held.entry(workflow).or_default() += taken;
+    }
+
+    /// Counts a slot that a workflow took in this turn and does not need after all.
+    pub(super) fn return_slot(&mut self, workflow: WorkflowId) {
+        self.capacity.free_slots += 1;
+        let held = self.held.entry(workflow).or_default();
+        *held = held.saturating_sub(1);
+    }
+
+    /// Whether a run that waits for a slot can continue.
+    fn can_go_on(&self, key: RunKey) -> bool {
+        let run = self.loaded.runs.get(key).filter(|run| run.is_ready());
+        run.is_some_and(|run| self.slots_for(run.workflow) > 0)
+    }
+
     /// Fills free slots: runs that have begun continue first, then pending runs begin. Within a
     /// workflow the oldest comes first, and workflows take turns, so that a busy one cannot starve
     /// the others.
@@ -111,7 +148,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         }
         if self.is_pending(key) {
             self.try_begin(key)?;
-        } else if self.is_ready(key) && self.capacity.free_slots > 0 {
+        } else if self.can_go_on(key) {
             self.wake_run(key)?;
         }
         self.work_through()
@@ -127,9 +164,13 @@ impl<B: TransactionReader> Turn<'_, B> {
         // know yet.
         let limit = self.capacity.free_slots + self.loaded.runs.len();
         for key in self.reader.ready(limit)? {
-            if self.capacity.free_slots > 0 && self.load_run(key)? && self.is_ready(key) {
-                self.wake_run(key)?;
-                self.work_through()?;
+            if self.capacity.free_slots > 0 && self.load_run(key)? {
+                if self.can_go_on(key) {
+                    self.wake_run(key)?;
+                    self.work_through()?;
+                }
+                // A run that still waits is looked at again when a slot becomes free.
+                self.capacity.rescan |= self.is_ready(key);
             }
         }
         Ok(())
@@ -250,5 +291,39 @@ impl<B: TransactionReader> Turn<'_, B> {
             }
         }
         Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::share;
+
+    /// Lets workflows that want every slot take them, and returns how many stay free.
+    fn left(capacity: usize, workflows: usize) -> usize {
+        let mut held = vec![0; workflows];
+        let mut free = capacity;
+        loop {
+            let before = free;
+            for held in &mut held {
+                let taken = share(*held, free).min(1);
+                *held += taken;
+                free -= taken;
+            }
+            if free == before {
+                return free;
+            }
+        }
+    }
+
+    #[test]
+    fn a_workflow_leaves_slots_for_others() {
+        let cases =
+            [(1, 1, 0), (8, 1, 0), (9, 1, 1), (10, 1, 1), (256, 1, 28), (256, 2, 15), (256, 20, 1)];
+        for (capacity, workflows, expected) in cases {
+            let left = left(capacity, workflows);
+            assert_eq!(left, expected, "{workflows} workflows with {capacity} slots");
+        }
+        assert_eq!(share(0, 1), 1, "whoever holds nothing may take the last slot");
+        assert_eq!(share(0, 0), 0);
     }
 }

@@ -68,6 +68,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         let is_first = token == 1 && matches!(run.id, RunId::Occurrence { retry: 0, .. });
         Ok(Some(Perform {
             run: key,
+            workflow: run.workflow,
             run_id: run.id.clone(),
             definition,
             part,

@@ -71,6 +71,8 @@ pub struct Turn<'a, B: TransactionReader> {
     context: Context<'a>,
     loaded: Entities,
     capacity: Capacity,
+    /// How many slots of the node each workflow holds.
+    held: ById<WorkflowId, usize>,
     worklist: Worklist,
     output: Output,
     /// The entity that is being read or decided. If an error follows, it is about this entity.
@@ -181,6 +183,7 @@ impl<'a, B: TransactionReader> Turn<'a, B> {
             context,
             loaded: Entities::default(),
             capacity,
+            held: ById::default(),
             worklist: Worklist::new(capacity.starts),
             output: Output::default(),
             deciding: None,
@@ -191,6 +194,12 @@ impl<'a, B: TransactionReader> Turn<'a, B> {
     #[must_use]
     pub fn traced(self, is_traced: bool) -> Self {
         Turn { context: Context { is_traced, ..self.context }, ..self }
+    }
+
+    /// Sets how many slots of the node each workflow holds, so that none takes them all.
+    #[must_use]
+    pub fn holding(self, held: ById<WorkflowId, usize>) -> Self {
+        Turn { held, ..self }
     }
 
     /// Sets the notification channels of the node, and the recipients of failure notices that no

@@ -93,7 +93,8 @@ impl<B: TransactionReader> Turn<'_, B> {
                     self.output.effects.push(Effect::Cancel { run: key, token });
                 } else if !is_known {
                     self.hand_out(key, part, token)?;
-                    self.capacity.free_slots = self.capacity.free_slots.saturating_sub(1);
+                    let workflow = self.run(key)?.workflow;
+                    self.take_slots(workflow, 1);
                 }
             }
         }
@@ -111,7 +112,7 @@ impl<B: TransactionReader> Turn<'_, B> {
     /// Begins a pending run if there is a free slot for it, and returns whether it began.
     pub(super) fn try_begin(&mut self, key: RunKey) -> Result<bool, B::Error> {
         let workflow = self.run(key)?.workflow;
-        let free = self.capacity.free_slots > 0;
+        let free = self.slots_for(workflow) > 0;
         let is_over = self.worklist.starts_left == 0;
         if !self.has_its_turn(key, workflow)? {
             return Ok(false);
@@ -425,6 +426,8 @@ impl<B: TransactionReader> Turn<'_, B> {
         let is_paused = definition.has_pausable_deadline()
             && self.load_workflow(workflow)?.is_some_and(|workflow| workflow.paused);
         let closed = self.closed_topics(key, &definition)?;
+        let slots = self.slots_for(workflow);
+        let mut free = slots;
         let entity = self.loaded.runs.loaded_mut(key);
         let entity = entity.ok_or_else(|| not_there::<B::Error>(key))?;
         let (before, had_ended) = (entity.now.status, entity.now.status.has_ended());
@@ -437,10 +440,10 @@ impl<B: TransactionReader> Turn<'_, B> {
         };
         let history = RunFacts::new(self.reader, key, &entity.notes.records);
         let mut history = history.with_closed(&closed);
-        let (free, starts_left) = (&mut self.capacity.free_slots, &mut self.worklist.starts_left);
+        let starts_left = &mut self.worklist.starts_left;
         // Each decision looks at every active part, so a decision about many counts as several.
         *starts_left = starts_left.saturating_sub(entity.now.state.active.len() / PARTS);
-        let performer = NodeCapacity { node, free, starts_left, is_paused };
+        let performer = NodeCapacity { node, free: &mut free, starts_left, is_paused };
         let mut decision = run::decide(
             &mut entity.now,
             &definition,
@@ -450,6 +453,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             performer,
             &mut history,
         )?;
+        let taken = slots.saturating_sub(free);
         if is_offer && !decision.took_event {
             return Ok(Decided::default());
         }
@@ -469,6 +473,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             claimed: decision.claimed,
             is_ending: decision.is_ending,
         };
+        self.take_slots(workflow, taken);
         self.follow(key, decision)?;
         if handler.is_some() {
             self.after_phase(key, before, mutation, said_by)?;

@@ -71,7 +71,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         }
         let declared = schedule.declared.clone();
         let trigger = declared.trigger_node_id.clone();
-        let before = Written { declared, trigger, workflow: None };
+        let before = Written { declared, trigger, ..Written::default() };
         let invalid = |mistakes| Stop::Refused(Refused::Invalid(vec![(0, mistakes)]));
         let after = written::patch(&before, patch).map_err(invalid)?;
         let checked = after.declared.check(self.context.rules, self.context.moment.now);

@@ -222,8 +222,9 @@ impl<B: TransactionReader> Turn<'_, B> {
             |effect: &Effect| matches!(effect, Effect::Perform(_)) && effect.is_of(key, token);
         match self.output.effects.iter().position(begins).filter(|_| is_given_up) {
             Some(at) => {
-                self.output.effects.remove(at);
-                self.capacity.free_slots += 1;
+                if let Effect::Perform(abandoned) = self.output.effects.remove(at) {
+                    self.return_slot(abandoned.workflow);
+                }
             }
             None => self.output.effects.push(Effect::Cancel { run: key, token }),
         }

@@ -270,6 +270,7 @@ impl Effect {
 #[derive(Clone, Debug)]
 pub struct Perform {
     pub run: RunKey,
+    pub workflow: WorkflowId,
     pub run_id: RunId,
     pub definition: Arc<Definition>,
     /// The step, one of its items, or its compensation.

@@ -65,6 +65,8 @@ pub fn is_read_only(key: &str) -> bool {
 pub struct Written {
     /// The workflow's id or name.
     pub workflow: Option<String>,
+    /// The same workflow once more: an object that was read has both its id and its name.
+    pub also_workflow: Option<String>,
     /// The trigger of the workflow that it stands for.
     pub trigger: Option<String>,
     pub declared: Box<Declared>,
@@ -143,7 +145,7 @@ fn apply(written: &mut Written, text: &str) -> Result<(), Vec<Mistake>> {
         let problem = Problem::whole("json", "", without_type_names(&error.to_string()));
         vec![Mistake::new("", problem)]
     })?;
-    let mut mistakes = Vec::new();
+    let mut mistakes: Vec<Mistake> = contradictions(&fields).collect();
     let mut timing = Vec::new();
     for (key, value) in &fields {
         if timing_keys().any(|known| known == key) {
@@ -159,6 +161,23 @@ fn apply(written: &mut Written, text: &str) -> Result<(), Vec<Mistake>> {
         }
     }
     if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
+}
+
+/// Fields with two names that are given with both, and with different values.
+fn contradictions<'f>(
+    fields: &'f [(Cow<'_, str>, &RawValue)],
+) -> impl Iterator<Item = Mistake> + 'f {
+    let of = |name: &str| {
+        let value = fields.iter().find(|(key, _)| key == name).map(|(_, value)| value.get());
+        value.filter(|value| *value != "null")
+    };
+    let pairs = [("trigger_node_id", "trigger"), ("payload", "trigger_payload")];
+    pairs.into_iter().filter_map(move |(name, other)| {
+        let (value, others) = (of(name)?, of(other)?);
+        let message = format!("{other} is the same field, and has another value");
+        (value != others)
+            .then(|| Mistake::new(name, Problem::whole("contradiction", value, message)))
+    })
 }
 
 /// The mistakes that the shared checks find in a value, or else the one found while reading it.
@@ -177,7 +196,9 @@ fn set(written: &mut Written, key: &str, value: &RawValue) -> Result<(), Box<Mis
         "description" => declared.description = read(key, value)?,
         "owner" => declared.owner = read(key, value)?,
         "workflow_id" | "workflow" => {
-            written.workflow = read::<Option<NameOrNumber>>(key, value)?.map(|name| name.0)
+            let named = read::<Option<NameOrNumber>>(key, value)?.map(|name| name.0);
+            let before = std::mem::replace(&mut written.workflow, named.clone());
+            written.also_workflow = before.filter(|_| named.is_some());
         }
         "trigger_node_id" => written.trigger = read(key, value)?,
         // It is shown as `null` for a schedule that no definition declares.
@@ -390,6 +411,15 @@ mod tests {
                 "overlpa: unknown field",
                 "overlap: expected an overlap policy, found sometimes",
                 "cron: invalid type: integer `5`, expected a string",
+            ]
+        );
+        assert_eq!(
+            mistakes(
+                r#"{"payload": 1, "trigger_payload": 2, "trigger": "a", "trigger_node_id": "b"}"#
+            ),
+            [
+                "trigger_node_id: trigger is the same field, and has another value",
+                "payload: trigger_payload is the same field, and has another value",
             ]
         );
         assert_eq!(mistakes("[]").len(), 1);

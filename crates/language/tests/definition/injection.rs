@@ -124,6 +124,15 @@ fn a_template_in_the_options_of_a_program_that_starts_others() {
     for (command, at) in [
         ("[find, /srv, -exec, '{{ input.x }}', '{}', ';']", 3),
         ("[make, '{{ input.x }}']", 1),
+        ("[make, 'report-{{ input.x }}']", 1),
+        ("[bmake, all, 'DAY={{ input.x }}']", 2),
+        ("[make, --, 'report-{{ input.x }}']", 2),
+        ("[sqlite3, a.db, 'select {{ input.x }}']", 2),
+        ("[psql, -c, 'select {{ input.x }}', db]", 2),
+        ("[psql, '--command=select {{ input.x }}']", 1),
+        ("[psql, -o, '{{ input.x }}', -f, a.sql]", 2),
+        ("[mysql, -e, 'select {{ input.x }}', db]", 2),
+        ("[/lib64/ld-linux-x86-64.so.2, /bin/sh, -c, 'echo {{ input.x }}']", 3),
         ("[make, -f, '{{ input.x }}', all]", 2),
         ("[git, -C, '{{ input.x }}', status]", 2),
         ("[npm, exec, '{{ input.x }}']", 2),
@@ -233,6 +242,24 @@ fn a_program_that_is_read_from_stdin() {
         "[su, bob]",
         "[at, now]",
         "[xargs, sh]",
+        "[sh, -c, sh]",
+        "[sh, -c, 'cd /tmp && exec bash -s']",
+        "[ssh, host, sh]",
+        "[ssh, -p, '22', host, cd, /tmp, '&&', bash]",
+        "[unshare, -r]",
+        "[chroot, /srv/root]",
+        "[sudo, -s]",
+        "[sudo, -u, bob, -i]",
+        "[doas, -s]",
+        "[nsenter, -t, '1', -m]",
+        "[make, -f, '-']",
+        "[make, -f-]",
+        "[make, --file=-]",
+        "[crontab, '-']",
+        "[gdb]",
+        "[psql, reports]",
+        "[sqlite3, a.db]",
+        "[mysql, reports]",
         "[xargs, '-I{}', sh, -c, 'echo {}']",
     ] {
         let step = format!("command: {command}, stdin: 'echo hi {{{{ input.x }}}}'");
@@ -240,7 +267,7 @@ fn a_program_that_is_read_from_stdin() {
         accept(&definition(&format!("command: {command}, stdin: 'echo hi'")));
     }
     // Without a `stdin` of its own a command reads the input of the run.
-    for command in ["[sh]", "[nice, bash, -s]", "[perl]"] {
+    for command in ["[sh]", "[nice, bash, -s]", "[perl]", "[sudo, -s]", "[psql, db]"] {
         check_refused(&format!("command: {command}"), "steps[0].command[0]");
     }
     // In the text of a shell too, where the command comes first and nothing else is its input.
@@ -302,7 +329,15 @@ fn templates_that_stay_arguments_and_data() {
         "command: [curl, 'https://x/{{ input.id }}']",
         "command: [./report.sh, '{{ input.x }}']",
         "command: [find, /srv, -name, '{{ input.x }}', -delete]",
-        "command: [make, -j, '{{ input.x }}', --, '{{ input.x }}']",
+        "command: [make, -j, '{{ input.x }}', all]",
+        "command: [psql, -h, '{{ input.x }}', -v, 'day={{ input.x }}', -f, day.sql, reports]",
+        "command: [psql, -l]",
+        "command: [sqlite3, '/srv/{{ input.x }}.db', .dump]",
+        "command: [crontab, -l]",
+        "command: [sudo, -l]",
+        "command: [gdb, -batch, -ex, bt, -p, '{{ input.x }}']",
+        "command: [ssh, host, uptime]",
+        "command: [sh, -c, uptime]",
         "command: [sort, -o, '{{ input.x }}', f]",
         "command: [sqlite3, '/srv/{{ input.x }}.db', vacuum]",
         "command: [find, '/srv/{{ input.x }}', -type, f]",

@@ -289,7 +289,7 @@ impl Driver {
             match effect {
                 Effect::Perform(perform) => {
                     let attempt = (perform.run, perform.token);
-                    if !self.performed.held().insert(attempt) {
+                    if self.performed.held().insert(attempt, perform.workflow).is_some() {
                         continue;
                     }
                     self.hub.performing(&perform, self.clock.now());

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use engine::Moment;
-use engine::turn::{Capacity, STARTED};
+use engine::turn::{ById, Capacity, STARTED};
+use engine::{Moment, WorkflowId};
 use jiff::{SignedDuration, Timestamp};
 use store::{Failure, Report, TurnRequest, Turned};
 
@@ -42,8 +42,13 @@ impl Driver {
         }
         // A report may arrive twice, or for an attempt that this node no longer holds.
         let ended: HashSet<_> = reports.iter().map(|report| (report.run, report.token)).collect();
-        let still = self.performed.held().difference(&ended).count();
-        let free = self.free(still);
+        let mut held: ById<WorkflowId, usize> = ById::default();
+        for (attempt, workflow) in self.performed.held().iter() {
+            if !ended.contains(attempt) {
+                *held.entry(*workflow).or_default() += 1;
+            }
+        }
+        let free = self.free(held.values().sum());
         let free =
             if self.store.turns_at_a_time() == 1 { free } else { free.min(CLAIMED + ended.len()) };
         let granted = free.saturating_sub(ended.len());
@@ -65,6 +70,7 @@ impl Driver {
                 starts: STARTED * self.limit / CLAIMED,
                 ..self.slots
             },
+            held,
             performed: (self.membership == Membership::InDoubt).then(|| self.performed.all()),
             reports: reports.clone(),
             traced: self.hub.is_traced(),

@@ -8,6 +8,7 @@ use language::definition::DeclaredBy;
 use serde::Deserialize;
 
 use crate::rows::{Column, Read, Row, columns};
+use crate::set_aside::if_readable;
 use crate::stored::Live;
 
 columns! {
@@ -33,13 +34,14 @@ pub(crate) fn schedule(row: &impl Row) -> Read<Schedule> {
     })
 }
 
-/// The name in a declaration, which may be that of no schedule.
+/// The name in a declaration, if it can be read.
 pub(crate) fn declared_name(row: &impl Row, declared: Column) -> Read<Option<String>> {
     #[derive(Deserialize)]
     struct Named {
         name: String,
     }
-    Ok(row.maybe_json::<Named>(declared)?.map(|named| named.name))
+    let named = if_readable(row.maybe_json::<Named>(declared))?;
+    Ok(named.flatten().map(|named| named.name))
 }
 
 fn progress(row: &impl Row) -> Read<Progress> {

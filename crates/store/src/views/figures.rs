@@ -113,9 +113,9 @@ pub(crate) async fn tallies(
     let params = params![first, end];
     let tallies = reader.all(sql, &params, |row| {
         let (minute, kind, count) = row.tuple()?;
-        Tally::read(minute, kind, count)
+        Ok(Tally::read(minute, kind, count))
     });
-    tallies.await
+    Ok(tallies.await?.into_iter().flatten().collect())
 }
 
 columns! {

@@ -3,7 +3,7 @@
 use engine::run::RunStatus;
 use engine::turn::{Capacity, Command, IfBusy, NewRun, Refused};
 use serde_json::json;
-use store::Failure;
+use store::{Failure, Report, TurnRequest};
 
 use crate::process::{child, step};
 use crate::world::{World, begun, failed, minute, performs, refusal, succeeded};
@@ -59,6 +59,37 @@ pub(crate) async fn free_places_go_round_the_workflows(world: World) {
     let run = |place: usize| format!("sched-{}-n0-rc0", ids[place]);
     let fair = [run(0), run(6), run(7), run(1), run(2), run(3), run(4), run(5)];
     assert_eq!(order, fair);
+}
+
+pub(crate) async fn a_busy_workflow_leaves_slots_for_the_others(world: World) {
+    let busy = world.publish(0, &limited("busy", 100)).await;
+    let calm = world.publish(0, &limited("calm", 100)).await;
+    for _ in 0..30 {
+        world.schedule(busy, r#"{"name": "s", "at": "2026-03-02T00:05Z"}"#).await;
+    }
+    let id = world.schedule(calm, r#"{"name": "s", "at": "2026-03-02T00:06Z"}"#).await;
+    let first = world.try_turn(5, Vec::new(), 1_000, Capacity::new(18)).await;
+    assert_eq!((begun(&first).len(), first.capacity.free_slots), (16, 2));
+    assert!(first.capacity.rescan, "the rest waits until a slot becomes free");
+    assert!(!first.capacity.has_more, "and no turn follows before that");
+
+    let holding = |held: usize, at: i64, reports: Vec<Report>| TurnRequest {
+        moment: world.moment(at),
+        node: world.node,
+        reports,
+        limit: 1_000,
+        begin: None,
+        capacity: Capacity::new(18 - held),
+        held: [(busy, held)].into_iter().collect(),
+        performed: None,
+        traced: false,
+    };
+    let other = world.store().turn(holding(16, 6, Vec::new())).await.unwrap();
+    assert_eq!(begun(&other), [format!("sched-{id}-n0-rc0")]);
+    // A slot of its own that becomes free goes to the next run of the busy workflow.
+    let ended = performs(&first)[..1].iter().map(succeeded).collect();
+    let next = world.store().turn(holding(15, 6, ended)).await.unwrap();
+    assert_eq!((begun(&next).len(), next.capacity.free_slots), (1, 2));
 }
 
 pub(crate) async fn what_has_begun_waits_for_a_place_and_goes_on_first(mut world: World) {

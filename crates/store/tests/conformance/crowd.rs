@@ -61,6 +61,7 @@ impl Node {
             reports,
             limit: 100,
             begin: None,
+            held: Default::default(),
             capacity: Capacity::new(100),
             performed: None,
             traced: false,

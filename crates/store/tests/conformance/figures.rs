@@ -294,3 +294,26 @@ pub(crate) async fn workflows_are_found_by_parts_of_their_names(world: World) {
         assert_eq!(found, expected, "{search}");
     }
 }
+
+pub(crate) async fn a_damaged_row_hides_no_other_figure(mut world: World) {
+    let workflow = world.publish(0, "name: w\nsteps: [{id: a, type: noop}]").await;
+    for name in ["a", "b"] {
+        let fields = format!(r#"{{"name": "{name}", "cron": "*/5 * * * *", "overlap": "skip"}}"#);
+        world.schedule(workflow, &fields).await;
+    }
+    world.turn(5).await;
+    world.turn(10).await;
+    world.close();
+    for sql in [
+        "UPDATE schedules SET declared = '{bad' WHERE id = 1",
+        "UPDATE tallies SET count = -1 WHERE minute = (SELECT min(minute) FROM tallies)",
+    ] {
+        world.place().execute(sql.to_owned()).await;
+    }
+    world.join(11).await;
+    let found = world.store().not_run(NotRunQuery { limit: 10, ..NotRunQuery::default() }).await;
+    let names = |row: &store::NotRunRow| row.names.clone().map(|(schedule, _)| schedule);
+    let names: Vec<_> = found.unwrap().items.iter().map(names).collect();
+    assert_eq!(names, [Some("b".to_owned()), None]);
+    assert_eq!(tallies(&world, 0, 60).await, ["10 skipped 2"]);
+}

@@ -84,6 +84,7 @@ impl Node {
             reports,
             limit: 100,
             begin: None,
+            held: Default::default(),
             capacity,
             performed: None,
             traced: false,

@@ -55,6 +55,7 @@ impl Other {
             reports,
             limit,
             begin: None,
+            held: Default::default(),
             capacity: Capacity::new(100),
             performed: None,
             traced: false,

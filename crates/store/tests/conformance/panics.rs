@@ -74,6 +74,7 @@ pub(crate) async fn a_report_that_panics_is_told_apart(mut world: World) {
         reports,
         limit: 1_000,
         begin: None,
+        held: Default::default(),
         capacity: engine::turn::Capacity::new(1_000),
         performed: None,
         traced: false,

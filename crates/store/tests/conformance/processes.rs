@@ -464,6 +464,7 @@ pub(crate) async fn lost_effects_that_undo_are_handed_out_again(mut world: World
         reports: Vec::new(),
         limit: 10,
         begin: None,
+        held: Default::default(),
         capacity: engine::turn::Capacity::new(10),
         performed: Some(Vec::new()),
         traced: false,

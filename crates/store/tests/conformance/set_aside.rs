@@ -19,7 +19,8 @@ pub(crate) async fn drive(world: &World, at: i64) -> Vec<Turned> {
             reports: Vec::new(),
             limit,
             begin: None,
-            capacity: Capacity { rescan: limit > 1, ..Capacity::new(1_000) },
+            held: Default::default(),
+            capacity: Capacity { rescan: limit > 1, ..Capacity::new(2_000) },
             performed: None,
             traced: false,
         };

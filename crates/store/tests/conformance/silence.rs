@@ -63,6 +63,7 @@ impl Far {
             reports: Vec::new(),
             limit: 100,
             begin: None,
+            held: Default::default(),
             capacity: Capacity::new(0),
             performed: None,
             traced: false,

@@ -137,7 +137,7 @@ impl World {
         &**self.store.as_ref().unwrap()
     }
 
-    fn moment(&self, at: i64) -> Moment {
+    pub(crate) fn moment(&self, at: i64) -> Moment {
         Moment::new(minute(at), self.awake_since)
     }
 
@@ -259,6 +259,7 @@ impl World {
             reports,
             limit,
             begin: None,
+            held: Default::default(),
             capacity,
             performed: None,
             traced: true,

@@ -10,7 +10,7 @@ use super::interpreters::{
 use super::starters;
 
 /// Names under which a program reads its own standard input.
-const STDIN_FILES: [&str; 4] = ["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"];
+pub(super) const STDIN_FILES: [&str; 4] = ["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"];
 /// Options of `env` with a value in the next word.
 const ENV_VALUED: [&str; 4] = ["-u", "-C", "--unset", "--chdir"];
 
@@ -62,12 +62,21 @@ pub(crate) fn find(words: &[&str], stdin: Stdin) -> Option<Injection> {
     if let Some(at) = template_as_command(&words).or_else(|| template_of_env(&words)) {
         return Some(Injection::Word(at));
     }
-    if let Some(at) = started(&words) {
-        let command = words[at];
-        let template = is_template(command.text).then_some(command.at);
-        if let Some(at) = template.or_else(|| starters::find(&words[at..])) {
-            return Some(Injection::Word(at));
+    match started(&words) {
+        Some(at) => {
+            let command = words[at];
+            let template = is_template(command.text).then_some(command.at);
+            if let Some(at) = template.or_else(|| starters::find(&words[at..])) {
+                return Some(Injection::Word(at));
+            }
+            if stdin != Stdin::Literal && starters::reads_commands(&words[at..]) {
+                return Some(Injection::Stdin);
+            }
         }
+        None if stdin != Stdin::Literal && starts_a_shell(&words) => {
+            return Some(Injection::Stdin);
+        }
+        None => {}
     }
     let lead = lead(&words);
     for (at, word) in words.iter().enumerate() {
@@ -201,6 +210,18 @@ pub(super) fn started(words: &[Word<'_>]) -> Option<usize> {
         program = at;
     }
     Some(program)
+}
+
+/// Whether a launcher without a command starts a shell, which reads standard input.
+fn starts_a_shell(words: &[Word<'_>]) -> bool {
+    let asks = |options: &[&str]| words.iter().any(|word| options.contains(&word.text));
+    words.iter().any(|word| match program_name(word.text).as_str() {
+        "chroot" | "fakeroot" | "firejail" | "nsenter" | "unshare" => true,
+        "doas" => asks(&["-s"]),
+        "sudo" => asks(&["-s", "-i", "-is", "-si", "--shell", "--login"]),
+        "systemd-run" => asks(&["-S", "--shell"]),
+        _ => false,
+    })
 }
 
 /// A template behind a launcher, where no literal word could be the command.
@@ -348,7 +369,7 @@ impl<'t> Walk<'_, 't> {
             Shape::Shell => true,
             Shape::Inline | Shape::InlineLast => self.is_stdin || !self.has_program,
             Shape::Runner { operands } => operands == usize::MAX && !self.has_program,
-            Shape::Joined { before } => self.operands <= before,
+            Shape::Joined { before } => self.is_stdin || self.operands <= before,
             _ => self.is_stdin,
         };
         Judged::Harmless { reads_stdin }
@@ -425,7 +446,9 @@ impl<'t> Walk<'_, 't> {
             Shape::Shell if self.has_program && is_template(word.text) => {
                 Some(Judged::InText(word.at))
             }
-            Shape::Shell if self.has_program => harmless,
+            Shape::Shell if self.has_program => Some(Judged::Harmless {
+                reads_stdin: self.is_stdin || reads_program(word.text, Stdin::Template),
+            }),
             Shape::Inline | Shape::InlineLast | Shape::Operand if self.has_program => {
                 if may_be_option {
                     in_choice
@@ -443,6 +466,11 @@ impl<'t> Walk<'_, 't> {
                 }
             }
             Shape::Joined { before } if self.operands > before => {
+                if self.operands == before + 1 {
+                    let rest: Vec<&str> =
+                        self.words[self.at - 1..].iter().map(|word| word.text).collect();
+                    self.is_stdin |= reads_program(&rest.join(" "), Stdin::Template);
+                }
                 self.is_over = true;
                 is_template(word.text).then_some(Judged::InText(word.at))
             }

@@ -1,7 +1,7 @@
 //! Programs that read a text as a program, and how their words say which text that is.
 //!
-//! Only interpreters of programs are listed. Programs that read queries, such as `psql -c`, are
-//! not: they start nothing on the host, and have their own parameters.
+//! Only interpreters of programs are listed. Clients of databases are among the programs that start
+//! commands (`starters`).
 
 /// How an interpreter is told what to run.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -191,7 +191,7 @@ const INTERPRETERS: [Interpreter; 24] = [
 ];
 
 /// Programs that start the command that follows their own words.
-const LAUNCHERS: [&str; 39] = [
+const LAUNCHERS: [&str; 41] = [
     "env",
     "nice",
     "ionice",
@@ -231,6 +231,9 @@ const LAUNCHERS: [&str; 39] = [
     "eatmydata",
     "torsocks",
     "caffeinate",
+    // The dynamic linker, without its version.
+    "ld-linux-x86-64.so",
+    "ld-linux-aarch64.so",
 ];
 
 /// Launchers with options whose value is the next word, by their letters, and with this many

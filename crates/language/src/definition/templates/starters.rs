@@ -1,6 +1,6 @@
 //! Programs that are no interpreters, and that start a command which one of their options names.
 
-use super::injection::{Word, is_template};
+use super::injection::{STDIN_FILES, Word, is_template};
 use super::interpreters::program_name;
 
 /// A program with options that start a command.
@@ -20,6 +20,8 @@ struct Starter {
     ends_options: bool,
     /// Whether a word that begins with `+` is an option.
     takes_plus: bool,
+    /// How many operands are no code, if those behind them are.
+    code_after: Option<usize>,
 }
 
 const PLAIN: Starter = Starter {
@@ -31,9 +33,10 @@ const PLAIN: Starter = Starter {
     subcommands: &[],
     ends_options: true,
     takes_plus: false,
+    code_after: None,
 };
 
-const STARTERS: [Starter; 12] = [
+const STARTERS: [Starter; 14] = [
     Starter {
         names: &["find", "gfind"],
         starting: &["-exec", "-execdir", "-ok", "-okdir"],
@@ -175,11 +178,14 @@ const STARTERS: [Starter; 12] = [
         starting_letters: "oOsSkK",
         ..PLAIN
     },
+    // `X:=$(shell …)` is code wherever it stands, and so is a target with such a text in it.
     Starter {
-        names: &["make", "gmake"],
+        names: &["make", "gmake", "bmake", "nmake", "remake"],
         starting: &["--eval", "--file", "--makefile", "--directory", "--include-dir"],
         starting_letters: "EfCI",
         valued_letters: "jlOoW",
+        ends_options: false,
+        code_after: Some(0),
         ..PLAIN
     },
     Starter {
@@ -196,13 +202,99 @@ const STARTERS: [Starter; 12] = [
         valued_letters: "lbaknotTS",
         ..PLAIN
     },
+    // Clients of databases have commands that start a shell: `.shell`, `\!`, `system`.
     Starter {
         names: &["sqlite"],
         starting: &["-cmd", "--cmd", "-init", "--init"],
         valued: &["-separator", "-nullvalue"],
+        ends_options: false,
+        code_after: Some(1),
+        ..PLAIN
+    },
+    Starter {
+        names: &["psql"],
+        starting: &["--command", "--file", "--output", "--log-file"],
+        valued: &["--dbname", "--host", "--port", "--username", "--set", "--variable"],
+        starting_letters: "cfoL",
+        valued_letters: "dhpUvFPRT",
+        ..PLAIN
+    },
+    Starter {
+        names: &["mysql", "mariadb"],
+        starting: &["--execute", "--init-command", "--pager", "--plugin-dir"],
+        valued: &["--database", "--host", "--port", "--user", "--defaults-group-suffix"],
+        starting_letters: "e",
+        valued_letters: "DhPuS",
         ..PLAIN
     },
 ];
+
+/// A program that reads commands from standard input, unless its words say otherwise.
+struct Reader {
+    names: &'static [&'static str],
+    /// Options with which it does not.
+    elsewhere: &'static [&'static str],
+    elsewhere_letters: &'static str,
+    /// With more operands than these it does not. `None` if it does only where a word names
+    /// standard input.
+    operands: Option<usize>,
+}
+
+const READERS: [Reader; 6] = [
+    Reader {
+        names: &["psql"],
+        elsewhere: &["--command", "--file", "--list", "--version", "--help"],
+        elsewhere_letters: "cflV?",
+        operands: Some(usize::MAX),
+    },
+    Reader {
+        names: &["mysql", "mariadb"],
+        elsewhere: &["--execute", "--version", "--help"],
+        elsewhere_letters: "eV?",
+        operands: Some(usize::MAX),
+    },
+    Reader {
+        names: &["sqlite"],
+        elsewhere: &["-version", "--version", "-help", "--help"],
+        elsewhere_letters: "",
+        operands: Some(1),
+    },
+    Reader {
+        names: &["gdb", "lldb"],
+        elsewhere: &["-batch", "--batch", "--version", "--help"],
+        elsewhere_letters: "",
+        operands: Some(usize::MAX),
+    },
+    Reader { names: &["crontab"], elsewhere: &[], elsewhere_letters: "lre", operands: Some(0) },
+    Reader {
+        names: &["make", "gmake", "bmake", "nmake", "remake"],
+        elsewhere: &[],
+        elsewhere_letters: "",
+        operands: None,
+    },
+];
+
+/// Whether the program reads commands from standard input. `words` begin with its name.
+pub(super) fn reads_commands(words: &[Word<'_>]) -> bool {
+    let Some((program, rest)) = words.split_first() else { return false };
+    let name = program_name(program.text);
+    let Some(reader) = READERS.iter().find(|known| known.names.contains(&name.as_str())) else {
+        return false;
+    };
+    let names_stdin = |word: &Word<'_>| {
+        let value = word.text.rsplit('=').next().unwrap_or_default();
+        STDIN_FILES.contains(&value.trim_start_matches("-f")) || STDIN_FILES.contains(&value)
+    };
+    let is_elsewhere = |word: &Word<'_>| {
+        let option = word.text.split('=').next().unwrap_or_default();
+        let is_short = option.starts_with('-') && !option.starts_with("--");
+        reader.elsewhere.contains(&option)
+            || (is_short && option.contains(|c| reader.elsewhere_letters.contains(c)))
+    };
+    let operands = rest.iter().filter(|word| !word.text.starts_with('-')).count();
+    let is_default = reader.operands.is_some_and(|most| operands <= most);
+    rest.iter().any(names_stdin) || (is_default && !rest.iter().any(is_elsewhere))
+}
 
 /// What the word before a template says about it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -222,6 +314,7 @@ pub(super) fn find(words: &[Word<'_>]) -> Option<usize> {
     let starter = STARTERS.iter().find(|known| known.names.contains(&name.as_str()))?;
     let mut before = Before::Nothing;
     let mut first_operand: Option<&str> = None;
+    let mut operands = 0;
     for word in rest {
         if starter.ends_options && word.text == "--" {
             return None;
@@ -230,6 +323,11 @@ pub(super) fn find(words: &[Word<'_>]) -> Option<usize> {
             return Some(word.at);
         }
         let is_operand = before == Before::Nothing && !word.text.starts_with('-');
+        let is_code = is_operand && starter.code_after.is_some_and(|most| operands >= most);
+        if is_code && is_template(word.text) {
+            return Some(word.at);
+        }
+        operands += usize::from(is_operand);
         first_operand = first_operand.or(is_operand.then_some(word.text));
         before = starter.before_next(word.text);
     }

@@ -50,7 +50,7 @@ async fn pending(app: &App, whole: &WholeRun) -> Result<String, Problem> {
         (Some(position), false, Some(limit)) => format!(
             "It waits its turn, at position {position}: {name} runs at most {limit} at a time."
         ),
-        _ => "It waits for a free slot on a node.".to_owned(),
+        _ => "It waits for a free slot on a node. One workflow cannot take them all.".to_owned(),
     })
 }
 

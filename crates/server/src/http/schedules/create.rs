@@ -188,6 +188,7 @@ struct Workflows(HashMap<String, Option<Known>>);
 
 struct Known {
     id: WorkflowId,
+    name: String,
     triggers: Vec<String>,
 }
 
@@ -199,7 +200,7 @@ impl Workflows {
         caller: &Caller,
         written: Written,
     ) -> Result<Result<(NewSchedule, Option<Remark>), Wrong>, Problem> {
-        let Written { workflow, trigger, mut declared } = written;
+        let Written { workflow, also_workflow, trigger, mut declared } = written;
         if declared.owner.is_none() {
             declared.owner = Some(caller.said_by(None)?);
         }
@@ -213,6 +214,7 @@ impl Workflows {
                 let found = app.store().workflow(entry.key(), None).await?;
                 entry.insert(found.map(|view| Known {
                     id: view.workflow.id,
+                    name: view.workflow.name,
                     triggers: view.definition.triggers.iter().map(|t| t.id.clone()).collect(),
                 }))
             }
@@ -221,6 +223,10 @@ impl Workflows {
             let message = "there is no such workflow";
             return Ok(Err(Wrong::new("workflow_id", "unknown", message)));
         };
+        if also_workflow.is_some_and(|also| also != known.name && also != known.id.to_string()) {
+            let message = "workflow_id and workflow name two different workflows";
+            return Ok(Err(Wrong::new("workflow_id", "contradiction", message)));
+        }
         let unknown = trigger.as_ref().filter(|trigger| !known.triggers.contains(trigger));
         let remark = unknown.map(|trigger| {
             let message =

@@ -151,10 +151,11 @@ fn after_patch(found: &ScheduleView, text: &str) -> Result<Box<Declared>, Proble
     }
     let declared = schedule.declared.clone();
     let trigger = declared.trigger_node_id.clone();
-    let before = Written { declared, trigger, workflow: None };
+    let before = Written { declared, trigger, ..Written::default() };
     let after = patch(&before, text)?;
     let ours = [schedule.workflow.to_string(), found.workflow_name.clone()];
-    if after.workflow.is_some_and(|named| !ours.contains(&named)) {
+    let mut named = after.workflow.iter().chain(&after.also_workflow);
+    if named.any(|named| !ours.contains(named)) {
         let message = "a schedule keeps its workflow; create another one";
         return Err(Problem::invalid([Wrong::new("workflow_id", "fixed", message)]));
     }

@@ -219,6 +219,7 @@ async fn abandoned(ground: &Ground) -> String {
         reports: vec![],
         limit: 10,
         begin: None,
+        held: Default::default(),
         capacity,
         performed: None,
         traced: false,

@@ -91,6 +91,7 @@ impl House {
                 reports: std::mem::take(&mut reports),
                 limit: 10_000,
                 begin: None,
+                held: Default::default(),
                 capacity: Capacity::new(10_000),
                 performed: None,
                 traced: false,

@@ -80,7 +80,7 @@ impl Model {
             (Pending, Reserved) => self.may_reserve(seen, row),
             (Pending, Skipped) => skips(seen, row),
             (Reserved, Pending) => given_back && attempt < self.most_attempts(row.topic),
-            (Reserved, Reserved) => row.run == was_run || self.goes_on(was_run, row.run),
+            (Reserved, Reserved) => row.run == was_run || self.goes_on(seen, was_run, row.run),
             (Reserved, Skipped) => {
                 let is_poison = row.reason.as_deref() == Some("poison");
                 given_back && is_poison == (attempt >= self.most_attempts(row.topic))
@@ -114,8 +114,8 @@ impl Model {
         run.is_some_and(|run| self.resumes(run))
     }
 
-    /// Whether the event may be consumed: by the run that reserved it and succeeded, by a step that
-    /// waited for it, or by the run that it started.
+    /// Whether the event may be consumed: by the run that reserved it and succeeded or by a retry
+    /// of that run, by a step that waited for it, or by the run that it started.
     fn may_consume(
         &self,
         seen: &Seen<'_>,
@@ -126,7 +126,8 @@ impl Model {
         let Some(moved) = row.run.and_then(|run| seen.of(run)) else { return false };
         match moved.row.handler {
             Some(_) => {
-                let had = from == Reserved && was_run == row.run || self.reserves(seen, row);
+                let has_reserved = was_run == row.run || self.goes_on(seen, was_run, row.run);
+                let had = from == Reserved && has_reserved || self.reserves(seen, row);
                 had && moved.row.status == RunStatus::Succeeded
             }
             None => true,
@@ -156,9 +157,13 @@ impl Model {
         })
     }
 
-    /// Whether the new run of the event is a retry of the old one.
-    fn goes_on(&self, was: Option<i64>, is: Option<i64>) -> bool {
-        let Some(new) = is.and_then(|run| self.runs.get(&run)) else { return false };
+    /// Whether the new run of the event is a retry of the old one. Such a retry ends in the commit
+    /// that creates it if the live revision of its consumer has no `next` phase any more.
+    fn goes_on(&self, seen: &Seen<'_>, was: Option<i64>, is: Option<i64>) -> bool {
+        let changed = is.and_then(|run| seen.of(run)).map(|moved| &moved.row);
+        let Some(new) = changed.or_else(|| is.and_then(|run| self.runs.get(&run))) else {
+            return false;
+        };
         let earlier = new.retry_of.as_ref().and_then(|id| self.handling.keys.get(id));
         earlier.copied() == was
     }

@@ -129,8 +129,7 @@ fn take_turn(
     check_reader(&mut reader, &turned.writes)?;
     let passed_over = reader.loaded.passed_over;
     let mut calls = calls(&turned.writes, &turned.effects, request.node);
-    if turned.capacity.rescan && turned.capacity.free_slots == 0 && shared.may_call_look(moment.now)
-    {
+    if turned.capacity.rescan && !turned.capacity.has_more && shared.may_call_look(moment.now) {
         calls.insert(Call::Look);
     }
     let besides = up_to_date(&outdated).into_iter().collect();

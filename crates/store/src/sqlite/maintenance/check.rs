@@ -172,6 +172,7 @@ mod tests {
             reports: Vec::new(),
             limit: 10,
             begin: None,
+            held: Default::default(),
             capacity: Capacity::new(1),
             performed: Some(Vec::new()),
             traced: false,
