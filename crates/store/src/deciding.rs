@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use engine::turn::{Answer, Capacity, Command, TransactionReader, Turn, Turned, Wakeup};
+use engine::turn::{Answer, Capacity, Command, Refused, TransactionReader, Turn, Turned, Wakeup};
 use engine::{Moment, NodeId, ScheduleId};
 use language::Rules;
 use language::notification_setup::Setup;
@@ -21,7 +21,7 @@ pub(crate) struct Deciding<'a> {
     pub(crate) setup: &'a Setup,
 }
 
-impl Deciding<'_> {
+impl<'d> Deciding<'d> {
     /// Decides a turn. Returns what is to be written, and how many reports were refused.
     pub(crate) fn turn<R: TransactionReader<Error = Failure>>(
         self,
@@ -75,17 +75,46 @@ impl Deciding<'_> {
         command: Command,
         deleted: u64,
     ) -> Result<(Answer, Turned), Failure> {
-        let Deciding { rules, moment, node, traced, set_aside, setup } = self;
-        // Runs that a command creates begin in the driver's next turn, which knows the node's
-        // capacity.
-        let capacity = Capacity { rescan: false, ..Capacity::new(0) };
-        let turn = Turn::new(reader, rules, moment, node, capacity);
-        let mut turn = turn.traced(traced).telling(setup);
+        let set_aside = self.set_aside;
+        let mut turn = self.of_commands(reader);
         if let Command::ClaimAttempts { .. } = command {
             turn = turn.without(set_aside);
         }
         let answer = guarded(|| Ok(turn.command(command)?));
         let answer = answer.map_err(|failure| failure.about(turn.deciding()))?;
         Ok((counting(answer, deleted), turn.finish()))
+    }
+
+    /// Carries out commands of which none that is refused has changed anything by then. If one of
+    /// them fails, all do.
+    pub(crate) fn commands<R: TransactionReader<Error = Failure>>(
+        self,
+        reader: &mut R,
+        commands: impl Iterator<Item = Command>,
+    ) -> Result<(Vec<Result<Answer, Refused>>, Turned), Failure> {
+        let mut turn = self.of_commands(reader);
+        let answers = guarded(|| {
+            let answers = commands.map(|command| match turn.command(command) {
+                Ok(answer) => Ok(Ok(answer)),
+                Err(stop) => stop.refusal().map(Err),
+            });
+            answers.collect::<Result<Vec<_>, Failure>>()
+        });
+        let answers = answers.map_err(|failure| failure.about(turn.deciding()))?;
+        Ok((answers, turn.finish()))
+    }
+
+    /// A turn of commands. Runs that they create begin in the driver's next turn, which knows the
+    /// node's capacity.
+    fn of_commands<'t, R: TransactionReader<Error = Failure>>(
+        &self,
+        reader: &'t mut R,
+    ) -> Turn<'t, R>
+    where
+        'd: 't,
+    {
+        let Deciding { rules, moment, node, traced, setup, .. } = *self;
+        let capacity = Capacity { rescan: false, ..Capacity::new(0) };
+        Turn::new(reader, rules, moment, node, capacity).traced(traced).telling(setup)
     }
 }

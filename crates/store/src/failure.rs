@@ -118,6 +118,23 @@ impl Failure {
         }
     }
 
+    /// Whether other requests of the same transaction may succeed without the one that failed.
+    pub(crate) fn is_about_one(&self) -> bool {
+        match self {
+            Failure::Refused(_)
+            | Failure::KeyReused
+            | Failure::Damaged(_)
+            | Failure::Undecidable { .. } => true,
+            Failure::Unavailable(_)
+            | Failure::NotWritten { .. }
+            | Failure::Unknown(_)
+            | Failure::Fenced
+            | Failure::InUse(_)
+            | Failure::Gone(_)
+            | Failure::Unusable { .. } => false,
+        }
+    }
+
     /// Adds `what` to a [`Failure::Undecidable`] that does not name its schedule, run or handler.
     pub(crate) fn about(self, what: Option<Wakeup>) -> Failure {
         match self {

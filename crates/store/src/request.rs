@@ -102,6 +102,20 @@ pub struct Commanded {
 }
 
 impl Commanded {
+    /// The answer to a command beside others in one transaction. What follows from all of them is
+    /// in the answer to another one.
+    pub(crate) fn beside(answer: Answer) -> Commanded {
+        Commanded {
+            answer,
+            replayed: false,
+            effects: Vec::new(),
+            notices: Vec::new(),
+            spans: Vec::new(),
+            next_wakeup: None,
+            look: false,
+        }
+    }
+
     pub(crate) fn new(
         answer: Answer,
         turned: engine::turn::Turned,

@@ -36,6 +36,7 @@ use crate::postgres::connections::tx_connection::TxConnection;
 use crate::postgres::connections::worker::Workers;
 use crate::postgres::nodes::listen::Listener;
 use crate::postgres::transaction::core::Core;
+use crate::postgres::transaction::grouped::{GroupedCommands, can_share};
 use crate::postgres::transaction::shared::Shared;
 use crate::request::{
     Call, CommandRequest, Commanded, Expired, Joined, RenewRequest, Renewed, TurnRequest, Turned,
@@ -123,6 +124,8 @@ pub struct Postgres {
     target: Arc<Target>,
     turns: Workers,
     commands: Workers,
+    /// Commands that share transactions.
+    grouped: Arc<GroupedCommands>,
     /// Leases are renewed on a connection of their own, so that a busy node is not taken for dead.
     renewals: Workers,
     readers: Pool,
@@ -161,6 +164,7 @@ impl Postgres {
             turns: Workers::start("store-turns", several(TURNS, &turning))?,
             renewals: Workers::start("store-renewals", several(1, &renewing))?,
             commands: Workers::start("store-commands", several(options.commands.max(1), &target))?,
+            grouped: Arc::default(),
             given_up: AtomicU64::new(target.given_up()),
             listener: Listener::new(target.clone(), shared.clone(), node.clone()),
             target,
@@ -317,7 +321,21 @@ impl Store for Postgres {
     }
 
     fn command(&self, request: CommandRequest) -> Answered<'_, Commanded> {
-        self.commands.ask(move |core| core.command(&request))
+        if !can_share(&request) {
+            return self.commands.ask(move |core| core.command(&request));
+        }
+        let answered = self.grouped.add(request);
+        let grouped = self.grouped.clone();
+        let asked = self.commands.ask(move |core| {
+            core.grouped(&grouped);
+            Ok(())
+        });
+        Box::pin(async move {
+            asked.await?;
+            // Another thread may have taken the command into its own transaction.
+            let lost = || Failure::Unknown("the transaction of the command has failed".to_owned());
+            answered.await.map_err(|_| lost())?
+        })
     }
 
     maintenance_methods!(change);

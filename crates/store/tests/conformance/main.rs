@@ -31,6 +31,7 @@ mod pooler;
 mod postgres;
 mod process;
 mod processes;
+mod reports;
 mod runs;
 mod schedule_views;
 mod set_aside;
@@ -229,6 +230,8 @@ macro_rules! suite {
             set_aside: a_consumer_that_cannot_be_read_stops_no_other,
             set_aside: a_run_that_cannot_be_read_is_cancelled,
             set_aside: a_family_of_which_one_cannot_be_read_is_ended,
+            reports: those_that_arrive_at_once_are_answered_each_for_itself,
+            reports: one_that_panics_harms_no_other_beside_it,
             panics: a_run_that_panics_when_it_is_due_is_one_of_a_thousand,
             panics: a_run_that_panics_when_it_begins_holds_up_no_other,
             panics: a_report_that_panics_is_told_apart,

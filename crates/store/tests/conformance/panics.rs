@@ -14,10 +14,10 @@ use crate::set_aside::{aside, began, damage, drive};
 use crate::world::{World, minute, performs, succeeded};
 
 /// The number of a run's last attempt, so that the attempt after it panics.
-const LAST: u32 = u32::MAX;
+pub(crate) const LAST: u32 = u32::MAX;
 
 /// Changes the number of the first open run's last attempt, and joins again.
-async fn plant(world: &mut World, at: i64, number: u32) {
+pub(crate) async fn plant(world: &mut World, at: i64, number: u32) {
     let state = (0..4).fold("state".to_owned(), |state, token| {
         format!("replace({state}, '\"t\":{token}', '\"t\":{number}')")
     });

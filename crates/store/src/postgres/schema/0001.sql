@@ -61,8 +61,8 @@ CREATE TABLE words (
 -- All words of one name.
 CREATE INDEX words_by_schedule ON words (schedule, word);
 
--- How many schedules there are: by workflow, and with workflow 0 in all. Each node counts in a slot of its
--- own, so that nodes do not wait for each other; the sum counts.
+-- How many schedules there are: by workflow, and with workflow 0 in all. Each connection counts in one of a few
+-- slots, so that transactions rarely wait for each other; the sum counts.
 CREATE TABLE schedule_counts (
   workflow bigint NOT NULL,
   status smallint NOT NULL,

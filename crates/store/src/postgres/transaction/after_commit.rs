@@ -167,7 +167,7 @@ impl Ending<'_> {
             may_be_there,
             must_not_wait: self.must_not_wait,
         };
-        let mut queries = apply::statements(self.writes, self.node, self.stamp, before)?;
+        let mut queries = apply::statements(self.writes, self.stamp, before)?;
         queries.extend(besides);
         for call in calls {
             queries.push(self.shared.ask_call(*call, self.node));

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use engine::ledger::{Entry, Outcome};
 use engine::schedule::{Schedule, Status};
 use engine::turn::{ById, OverrideWrite, ScheduleWrite, WorkflowStatus, Writes};
-use engine::{NodeId, RunKey, ScheduleId};
+use engine::{RunKey, ScheduleId};
 use language::definition::DeclaredBy;
 use tokio_postgres::types::{ToSql, Type};
 
@@ -23,9 +23,9 @@ use crate::schedule_counts::ScheduleCounts;
 use crate::stored::{json, milliseconds, ms};
 use crate::words::words;
 
-/// How many counter rows share the count of schedules, so that nodes rarely wait for each other's
-/// lock.
-const SLOTS: i64 = 16;
+/// How many counter rows share the count of schedules. The server process of a connection decides
+/// which one it uses, so that transactions rarely wait for each other's lock.
+const SLOTS: i16 = 16;
 
 /// What is known about the rows that are about to be written.
 #[derive(Clone, Copy)]
@@ -44,12 +44,11 @@ pub(crate) struct Before<'a> {
 /// The statements for all writes of a turn.
 pub(crate) fn statements(
     writes: &Writes,
-    node: NodeId,
     stamp: i64,
     before: Before<'_>,
 ) -> Result<Vec<Query>, Failure> {
     let mut all = Vec::new();
-    schedules(writes, node, stamp, before, &mut all)?;
+    schedules(writes, stamp, before, &mut all)?;
     let last_steps = last_steps::of(writes);
     apply_runs::runs(writes, stamp, before, &last_steps, &mut all)?;
     apply_runs::steps(writes, &last_steps, before.may_be_there, &mut all)?;
@@ -60,6 +59,8 @@ pub(crate) fn statements(
     workflows(writes, &mut all)?;
     crate::postgres::transaction::incidents::write(writes, &mut all)?;
     overrides(writes, &mut all)?;
+    // After everything else: whoever waits for these rows keeps them locked for a moment only.
+    schedule_counts(writes, &mut all);
     if !writes.nodes_gone.is_empty() {
         let ids: Vec<i64> = writes.nodes_gone.iter().map(|node| node.0).collect();
         all.push(Query::new("DELETE FROM nodes WHERE id = ANY($1)", vec![param(ids)]));
@@ -105,7 +106,6 @@ pub(crate) fn owned(text: &str) -> String {
 
 fn schedules(
     writes: &Writes,
-    node: NodeId,
     stamp: i64,
     before: Before<'_>,
     all: &mut Vec<Query>,
@@ -147,7 +147,6 @@ fn schedules(
             all.push(Query::new(sql, vec![param(gone.clone())]));
         }
     }
-    schedule_counts(writes, node, all);
     Ok(())
 }
 
@@ -360,27 +359,26 @@ fn overrides(writes: &Writes, all: &mut Vec<Query>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn schedule_counts(writes: &Writes, node: NodeId, all: &mut Vec<Query>) {
+fn schedule_counts(writes: &Writes, all: &mut Vec<Query>) {
     let counts = ScheduleCounts::of(writes);
-    let slot = i16::try_from(node.0 % SLOTS).unwrap_or(0);
     let by_workflow = "INSERT INTO schedule_counts AS c (workflow, status, slot, count)
-                       SELECT workflow, status, $3, count
+                       SELECT workflow, status, pg_backend_pid() % $3::smallint, count
                        FROM unnest($1::bigint[], $2::smallint[], $4::bigint[])
                          AS u (workflow, status, count)
                        ON CONFLICT (workflow, status, slot) DO UPDATE
                        SET count = c.count + excluded.count";
     let by_block = "INSERT INTO schedule_blocks AS c (status, block, slot, count)
-                    SELECT status, block, $3, count
+                    SELECT status, block, pg_backend_pid() % $3::smallint, count
                     FROM unnest($1::smallint[], $2::bigint[], $4::bigint[])
                       AS u (status, block, count)
                     ON CONFLICT (status, block, slot) DO UPDATE
                     SET count = c.count + excluded.count";
-    all.extend(add_up(by_workflow, counts.by_workflow, slot));
-    all.extend(add_up(by_block, counts.by_block, slot));
+    all.extend(add_up(by_workflow, counts.by_workflow));
+    all.extend(add_up(by_block, counts.by_block));
 }
 
 /// The statement that adds these changes to the counts of one slot, if there are any.
-fn add_up<A, B>(sql: &'static str, changes: BTreeMap<(A, B), i64>, slot: i16) -> Option<Query>
+fn add_up<A, B>(sql: &'static str, changes: BTreeMap<(A, B), i64>) -> Option<Query>
 where
     A: ToSql + Copy + Sync + Send + 'static,
     B: ToSql + Copy + Sync + Send + 'static,
@@ -392,7 +390,7 @@ where
     let params = vec![
         column(&rows, |((first, _), _)| *first),
         column(&rows, |((_, second), _)| *second),
-        param(slot),
+        param(SLOTS),
         column(&rows, |(_, change)| *change),
     ];
     Some(Query::new(sql, params))

@@ -236,7 +236,7 @@ fn prefetch(
 
 /// These runs and the runs that wait for their end, with the schedules of all of them. For attempts
 /// this node was given, the schedule of the occurrence is known, and no run waits for them.
-fn related(
+pub(crate) fn related(
     reader: &mut PgTransactionReader<'_>,
     runs: Vec<i64>,
 ) -> Result<(Vec<i64>, Vec<i64>), Failure> {
@@ -321,8 +321,6 @@ fn carry_out(
     let (node, traced) = (request.node, request.traced);
     let deciding = Deciding { rules: &rules, moment, node, traced, set_aside, setup };
     let (answer, turned) = deciding.command(&mut reader, command, deleted)?;
-    check_reader(&mut reader, &turned.writes)?;
-    let calls = calls(&turned.writes, &turned.effects, request.node);
     let mut besides = Vec::new();
     if let Command::Recompute(ids) = &request.command {
         besides.extend(up_to_date(ids));
@@ -331,19 +329,31 @@ fn carry_out(
         besides.push(ask_remember(idempotency, &answer, moment)?);
     }
     besides.extend(ask_audit(request.audit.as_ref(), Some(ms(moment.now))));
-    let (writes, now) = (&turned.writes, moment.now);
+    let next_wakeup = end_command(&mut reader, &turned, node, moment, besides)?;
+    Ok(Commanded::new(answer, turned, next_wakeup))
+}
+
+/// Writes what commands decided, and commits. Returns the next wakeup.
+pub(crate) fn end_command(
+    reader: &mut PgTransactionReader<'_>,
+    turned: &engine::turn::Turned,
+    node: NodeId,
+    moment: Moment,
+    besides: Vec<Query>,
+) -> Result<Option<Timestamp>, Failure> {
+    check_reader(reader, &turned.writes)?;
+    let calls = calls(&turned.writes, &turned.effects, node);
     let ending = Ending {
-        shared,
-        writes,
+        shared: reader.shared,
+        writes: &turned.writes,
         node,
-        now,
+        now: moment.now,
         stamp: 0,
         before: &reader.loaded.before,
         unlocked: &reader.loaded.unlocked,
         must_not_wait: reader.loaded.holds_alone(),
     };
-    let next_wakeup = ending.end(reader.tx, &calls, besides)?.next_wakeup;
-    Ok(Commanded::new(answer, turned, next_wakeup))
+    Ok(ending.end(reader.tx, &calls, besides)?.next_wakeup)
 }
 
 /// Loads and locks in bulk what a command will need, where that is much.

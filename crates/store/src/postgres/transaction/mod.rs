@@ -10,6 +10,7 @@ pub(crate) mod apply_waiting;
 pub(crate) mod bulk_insert;
 pub(crate) mod claims;
 pub(crate) mod core;
+pub(crate) mod grouped;
 pub(crate) mod incidents;
 pub(crate) mod last_steps;
 pub(crate) mod load;

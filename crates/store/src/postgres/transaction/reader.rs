@@ -5,6 +5,7 @@
 //! schedule, and together with the runs that wait for its end. A workflow's lock covers its
 //! handlers, and a topic's lock covers its events; subscribers of a topic are locked before it.
 
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,6 +53,8 @@ pub(crate) struct PgTransactionReader<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) needs: &'a mut LockNeeds,
     pub(crate) loaded: Loaded,
+    /// Keys of runs that were looked up together.
+    pub(crate) known_keys: HashMap<RunId, RunKey>,
     /// How many pending runs are worth loading: the node's free capacity.
     pub(crate) capacity: usize,
     run_keys: std::ops::Range<i64>,
@@ -80,6 +83,7 @@ impl<'a> PgTransactionReader<'a> {
             shared,
             needs,
             loaded: Loaded { topics, set_aside, ..Loaded::default() },
+            known_keys: HashMap::new(),
             capacity,
             run_keys: 0..0,
             stamp: 0,
@@ -253,6 +257,9 @@ impl TransactionReader for PgTransactionReader<'_> {
     }
 
     fn run_key(&mut self, id: &RunId) -> Result<Option<RunKey>, Failure> {
+        if let Some(known) = self.known_keys.get(id) {
+            return Ok(Some(*known));
+        }
         let keys = match id {
             RunId::Occurrence { schedule, n, retry } => {
                 let sql = "SELECT key FROM runs WHERE schedule = $1 AND n = $2 AND retry = $3";

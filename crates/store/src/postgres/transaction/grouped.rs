@@ -1,0 +1,199 @@
+//! Reports and heartbeats of workers: those that arrive while others are being committed share one
+//! transaction.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+use engine::turn::{Answer, Command, Refused};
+use engine::{RunId, RunKey};
+use futures_channel::oneshot::{Receiver, Sender, channel};
+
+use crate::deciding::Deciding;
+use crate::failure::Failure;
+use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
+use crate::postgres::transaction::core::{self, Core, Opened};
+use crate::postgres::transaction::lock_retry::LockNeeds;
+use crate::postgres::transaction::reader::PgTransactionReader;
+use crate::postgres::transaction::related_rows::{Related, find_listeners, prefetch_related};
+use crate::postgres::transaction::report_loader::ReportLoader;
+use crate::postgres::transaction::shared::Shared;
+use crate::request::{CommandRequest, Commanded};
+use crate::rows::Row as _;
+
+/// How many commands share a transaction at most: their rows stay locked until it commits.
+const MOST: usize = 256;
+
+/// The keys of open runs by their occurrences. Each is looked up on its own by a lateral join, so
+/// that the database does not read the whole table.
+const KEYS_BY_OCCURRENCE: &str = "SELECT i.at, r.key
+     FROM unnest($1::bigint[], $2::bigint[], $3::integer[]) WITH ORDINALITY AS i (schedule, n, retry, at)
+     CROSS JOIN LATERAL (SELECT key FROM open_runs
+       WHERE schedule = i.schedule AND n = i.n AND retry = i.retry LIMIT 1) r";
+const KEYS_BY_UUID: &str =
+    "SELECT i.at, r.key FROM unnest($1::uuid[]) WITH ORDINALITY AS i (uuid, at)
+     CROSS JOIN LATERAL (SELECT key FROM open_runs WHERE uuid = i.uuid LIMIT 1) r";
+
+/// The commands that wait for a transaction, in the order in which they arrived.
+#[derive(Default)]
+pub(crate) struct GroupedCommands(Mutex<VecDeque<Waiting>>);
+
+struct Waiting {
+    request: CommandRequest,
+    answer: Sender<Result<Commanded, Failure>>,
+}
+
+/// The run of a command that can share a transaction with others of its kind: if it is refused, it
+/// has changed nothing that the others see.
+fn run_of(command: &Command) -> Option<&RunId> {
+    match command {
+        Command::EndAttempt { id, .. } | Command::Heartbeat { id, .. } => Some(id),
+        _ => None,
+    }
+}
+
+/// Whether a command can share a transaction with others.
+pub(crate) fn can_share(request: &CommandRequest) -> bool {
+    request.idempotency.is_none() && request.audit.is_none() && run_of(&request.command).is_some()
+}
+
+impl GroupedCommands {
+    /// Adds a command that waits from now on. Some later [`Core::grouped`] answers it.
+    pub(crate) fn add(&self, request: CommandRequest) -> Receiver<Result<Commanded, Failure>> {
+        let (answer, answered) = channel();
+        self.lock().push_back(Waiting { request, answer });
+        answered
+    }
+
+    /// Takes commands that can be decided together: those of one node id.
+    fn take(&self) -> Vec<Waiting> {
+        let mut waiting = self.lock();
+        let node = waiting.front().map(|first| first.request.node);
+        let is_other = |other: &Waiting| Some(other.request.node) != node;
+        let count = waiting.iter().position(is_other).unwrap_or(waiting.len()).min(MOST);
+        waiting.drain(..count).collect()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Waiting>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Core {
+    /// Carries out the commands that wait, in one transaction. If they cannot be decided together,
+    /// each has a transaction of its own: one that fails harms no other.
+    pub(crate) fn grouped(&mut self, all: &GroupedCommands) {
+        let (requests, answers): (Vec<_>, Vec<_>) =
+            all.take().into_iter().map(|waiting| (waiting.request, waiting.answer)).unzip();
+        if requests.is_empty() {
+            return;
+        }
+        let done = self.together(&requests);
+        for (answer, done) in answers.into_iter().zip(done) {
+            // The caller may be gone; the command is carried out all the same.
+            let _ = answer.send(done);
+        }
+    }
+
+    fn together(&mut self, requests: &[CommandRequest]) -> Vec<Result<Commanded, Failure>> {
+        let Core { tx, shared } = self;
+        let mut needs = LockNeeds::default();
+        let done = tx.transact(|tx| carry_out(tx, shared, requests, &mut needs));
+        match done {
+            Ok(done) => done,
+            Err(failure) if failure.is_about_one() && requests.len() > 1 => {
+                let alone = |request| self.together(std::slice::from_ref(request)).pop();
+                requests.iter().filter_map(alone).collect()
+            }
+            Err(failure) => {
+                shared.doubt(&failure);
+                requests.iter().map(|_| Err(failure.clone())).collect()
+            }
+        }
+    }
+}
+
+/// Decides all commands in one turn and commits. What follows from them is in the first answer that
+/// is not a refusal.
+fn carry_out(
+    tx: &mut TxConnection,
+    shared: &Shared,
+    requests: &[CommandRequest],
+    needs: &mut LockNeeds,
+) -> Result<Vec<Result<Commanded, Failure>>, Failure> {
+    let Some(first) = requests.first() else { return Ok(Vec::new()) };
+    let moment = requests.iter().map(|request| request.moment).max_by_key(|moment| moment.now);
+    let moment = moment.unwrap_or(first.moment);
+    let Opened { moment, rules } = core::open(tx, shared, first.node, moment)?;
+    let mut reader = PgTransactionReader::new(tx, shared, needs, 0).passing_over_nothing();
+    prefetch(&mut reader, requests)?;
+    let (set_aside, setup) = (&*shared.passed_over(), &*shared.setup.get());
+    let (node, traced) = (first.node, requests.iter().any(|request| request.traced));
+    let deciding = Deciding { rules: &rules, moment, node, traced, set_aside, setup };
+    let commands = requests.iter().map(|request| request.command.clone());
+    let (answers, turned) = deciding.commands(&mut reader, commands)?;
+    let next_wakeup = core::end_command(&mut reader, &turned, node, moment, Vec::new())?;
+    let mut followed = Some(turned);
+    let answered = |answer: Result<Answer, Refused>| {
+        let answer = answer.map_err(Failure::Refused)?;
+        Ok(match followed.take() {
+            Some(turned) => Commanded::new(answer, turned, next_wakeup),
+            None => Commanded::beside(answer),
+        })
+    };
+    Ok(answers.into_iter().map(answered).collect())
+}
+
+/// Finds, locks and loads the runs of the commands with their schedules, parents and workflows, in
+/// four round trips, however many they are.
+fn prefetch(
+    reader: &mut PgTransactionReader<'_>,
+    requests: &[CommandRequest],
+) -> Result<(), Failure> {
+    let ids: Vec<&RunId> = requests.iter().filter_map(|request| run_of(&request.command)).collect();
+    find_keys(reader, &ids)?;
+    let listeners = find_listeners(reader)?;
+    let mut runs: Vec<i64> = reader.known_keys.values().map(|key| key.0).collect();
+    runs.extend(&reader.needs.runs);
+    runs.sort_unstable();
+    runs.dedup();
+    let (runs, schedules) = core::related(reader, runs)?;
+    let mut loader = ReportLoader::new(reader.shared, &schedules, &runs);
+    let queries = loader.ask(schedules, runs);
+    let found = if queries.is_empty() { Vec::new() } else { reader.tx.ask(queries)? };
+    loader.keep(reader.tx, &mut reader.loaded, &found)?;
+    prefetch_related(reader, &Related { listeners, ..Related::default() })
+}
+
+/// Finds the keys of these runs, in one round trip. The reader looks up those of ended runs itself.
+fn find_keys(reader: &mut PgTransactionReader<'_>, ids: &[&RunId]) -> Result<(), Failure> {
+    let (mut schedules, mut numbers, mut retries) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut occurrences, mut others, mut uuids) = (Vec::new(), Vec::new(), Vec::new());
+    for id in ids {
+        match id {
+            RunId::Occurrence { schedule, n, retry } => {
+                occurrences.push(*id);
+                schedules.push(schedule.0);
+                numbers.push(n.cast_signed());
+                retries.push(retry.cast_signed());
+            }
+            RunId::Other(uuid) => {
+                others.push(*id);
+                uuids.push(uuid::Uuid::from_u128(*uuid));
+            }
+        }
+    }
+    let queries = vec![
+        Query::new(KEYS_BY_OCCURRENCE, vec![param(schedules), param(numbers), param(retries)]),
+        Query::new(KEYS_BY_UUID, vec![param(uuids)]),
+    ];
+    let found = reader.tx.ask(queries)?;
+    for (rows, ids) in found.iter().zip([occurrences, others]) {
+        for row in rows {
+            let (at, key): (i64, RunKey) = row.tuple()?;
+            let id = usize::try_from(at - 1).ok().and_then(|at| ids.get(at));
+            let id = id.ok_or_else(|| Failure::Damaged(format!("no run was asked for at {at}")))?;
+            reader.known_keys.insert((*id).clone(), key);
+        }
+    }
+    Ok(())
+}
