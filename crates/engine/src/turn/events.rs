@@ -121,7 +121,8 @@ impl<B: TransactionReader> Turn<'_, B> {
         Ok(())
     }
 
-    /// Offers an event to a waiting step, and returns whether the step took it.
+    /// Offers an event to a waiting step, and returns whether the step took it. The run is decided
+    /// at once: an event that it does not take is offered to the next step.
     pub(super) fn offer(
         &mut self,
         run: RunKey,

@@ -11,7 +11,7 @@ use super::{TransactionReader, Turn};
 use crate::handlers::Cause;
 use crate::ids::{HandlerId, RunKey, WorkflowId};
 use crate::schedule;
-use crate::stop::{refuse, unless_refused};
+use crate::stop::refuse;
 
 impl<B: TransactionReader> Turn<'_, B> {
     /// Starts a producer or a consumer by hand.
@@ -81,7 +81,8 @@ impl<B: TransactionReader> Turn<'_, B> {
         Ok(Refused::busy(what, self.run_id(Some(run))?))
     }
 
-    /// Starts a producer's run outside its schedule. The run waits until its workflow is free.
+    /// Starts a producer's run outside its schedule. The run waits until its workflow is free. The
+    /// schedule decides at once, since the caller is told why it refuses.
     fn start_producer(&mut self, id: WorkflowId, name: &str, new: &NewRun) -> Asked<B::Error> {
         match self.schedule_of_producer(id, name)? {
             Some(schedule) => {
@@ -106,8 +107,11 @@ impl<B: TransactionReader> Turn<'_, B> {
             trace: None,
             if_busy: IfBusy::Refuse,
         };
-        // If the schedule refuses because a run is active, that run takes the place of the retry.
-        unless_refused(self.start_producer(workflow, &name, &new))?;
+        // A producer that is no longer declared has no schedule, and nothing to retry.
+        if let Some(schedule) = self.schedule_of_producer(workflow, &name)? {
+            let input = schedule::Input::Start(new.if_busy);
+            self.worklist.add(Work::Schedule(schedule, input, Some(Box::new(new))));
+        }
         Ok(())
     }
 

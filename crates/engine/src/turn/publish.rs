@@ -12,14 +12,16 @@ use language::schedule::{Declared, read_written};
 
 use super::children::Purpose;
 use super::command::{Answer, Asked, NewRun, NewSchedule, Refused, Starter, unknown_workflow};
+use super::worklist::Work;
 use super::{
     Change, Damaged, IncidentWrite, Notice, Revision, TransactionReader, Turn, Workflow,
     WorkflowStatus,
 };
 use crate::ids::WorkflowId;
 use crate::incidents::{How, IncidentEnd};
+use crate::run;
 use crate::schedule::{Input, Schedule, Status};
-use crate::stop::{Stop, refuse, unless_refused};
+use crate::stop::{Stop, refuse};
 
 impl<B: TransactionReader> Turn<'_, B> {
     pub(super) fn save_workflow(
@@ -134,7 +136,9 @@ impl<B: TransactionReader> Turn<'_, B> {
         Ok(())
     }
 
-    /// Stops or restarts the clocks of deadlines that do not count while the workflow is paused.
+    /// Stops or restarts the clocks of deadlines that do not count while the workflow is paused:
+    /// those of all active runs in this turn, since a run that is left for a later one would count
+    /// the time in between.
     fn hold_clocks(&mut self, id: WorkflowId, live: Option<u32>) -> Result<(), B::Error> {
         let live = match live {
             Some(live) => self.definition_if_readable(id, live)?,
@@ -144,7 +148,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             return Ok(());
         }
         for key in self.reader.active_runs(id, usize::MAX)? {
-            self.wake_run(key)?;
+            self.worklist.add(Work::Tell(key, run::Input::Wake));
         }
         Ok(())
     }
@@ -211,7 +215,8 @@ impl<B: TransactionReader> Turn<'_, B> {
                 trace: None,
                 if_busy: IfBusy::Wait,
             };
-            unless_refused(self.decide_schedule(id, Input::Start(IfBusy::Wait), Some(&run)))?;
+            let input = Input::Start(IfBusy::Wait);
+            self.worklist.add(Work::Schedule(id, input, Some(Box::new(run))));
         }
         Ok(())
     }
@@ -225,7 +230,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         let id = schedule.id;
         let DeclaredSchedule { by, enabled, declared } = declared;
         if declared != schedule.declared {
-            unless_refused(self.decide_schedule(id, Input::Edit(declared), None))?;
+            self.worklist.add(Work::Schedule(id, Input::Edit(declared), None));
         }
         // A trigger that a person paused stays paused unless the new definition changes `enabled`.
         let was_enabled = before.and_then(|before| match &by {
@@ -241,8 +246,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         }
         if was_enabled != Some(enabled) {
             let input = if enabled { Input::Resume { catch_up: false } } else { Input::Pause };
-            // The schedule refuses if it already has that status, which is fine.
-            unless_refused(self.decide_schedule(id, input, None))?;
+            self.worklist.add(Work::Schedule(id, input, None));
         }
         Ok(())
     }

@@ -25,7 +25,7 @@ impl<B: TransactionReader> Turn<'_, B> {
     pub(super) fn decide_schedule(
         &mut self,
         id: ScheduleId,
-        input: Input<'_>,
+        input: Input,
         by_hand: Option<&NewRun>,
     ) -> Result<(), Stop<Refused, B::Error>> {
         if !self.load_schedule(id)? {
