@@ -57,7 +57,7 @@ pub struct UnreadableToken {
     /// Its name, or its id if the name cannot be read either.
     pub name: String,
     pub is_revoked: bool,
-    /// Which column cannot be read, and why.
+    /// The column that cannot be read, and why.
     pub why: String,
 }
 

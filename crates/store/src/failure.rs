@@ -25,7 +25,8 @@ pub enum Failure {
         /// The message of SQLite or PostgreSQL.
         said: String,
     },
-    /// It is not known whether the commit happened. Ids make a retry safe: it takes effect once.
+    /// The store does not know whether the commit happened. Ids make a retry safe: it takes effect
+    /// once.
     #[error("the outcome of the commit is not known: {0}")]
     Unknown(String),
     /// A stored row cannot be read.

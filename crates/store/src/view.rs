@@ -339,7 +339,7 @@ pub struct NodeView {
     pub capacity: Option<u64>,
     /// How many attempts it owns now.
     pub attempts: u64,
-    /// What it recovered after downtime.
+    /// Occurrences and attempts that the node recovered after downtime.
     pub recovered: Recovered,
 }
 

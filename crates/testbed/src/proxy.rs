@@ -121,7 +121,7 @@ enum Fate {
     Arrives,
     /// Neither this nor anything after it arrives.
     Silenced,
-    /// It does not arrive, and the connection is closed.
+    /// The data does not arrive, and the connection is closed.
     Cut,
 }
 

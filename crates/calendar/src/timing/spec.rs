@@ -138,7 +138,7 @@ impl TryFrom<String> for IntervalFrom {
     }
 }
 
-/// `fit: hours`.
+/// The value of `fit`: occurrences move into working hours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", try_from = "String")]
 pub enum Fit {

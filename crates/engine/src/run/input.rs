@@ -49,7 +49,7 @@ pub enum AttemptEnd {
     Cancelled {
         message: String,
     },
-    /// It is unknown whether the attempt had its effect.
+    /// The node does not know whether the attempt had its effect.
     Unknown {
         message: String,
     },

@@ -31,7 +31,8 @@ use language::policy::overlap::IfBusy;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// It has a next time, or waits for its active run. `pause`, its end or a failure moves it on.
+    /// The schedule has a next time, or waits for its active run. A pause, its end or a failure
+    /// moves it on.
     Active,
     /// Nothing new starts. `resume` moves it on.
     Paused,

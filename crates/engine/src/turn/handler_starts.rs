@@ -5,7 +5,7 @@ use language::definition::HandlerKind;
 use language::policy::overlap::IfBusy;
 
 use super::children::Purpose;
-use super::command::{Answer, Asked, NewRun, Refused, Starter, unknown_workflow};
+use super::command::{Answer, CommandResult, NewRun, Refused, Starter, unknown_workflow};
 use super::worklist::Work;
 use super::{TransactionReader, Turn};
 use crate::handlers::Cause;
@@ -20,7 +20,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         id: WorkflowId,
         name: &str,
         new: &NewRun,
-    ) -> Asked<B::Error> {
+    ) -> CommandResult<B::Error> {
         let Some(known) = self.load_workflow(id)? else { return refuse(unknown_workflow(id)) };
         let live = known.live;
         let handler = self.handler_named(id, name)?;
@@ -83,7 +83,12 @@ impl<B: TransactionReader> Turn<'_, B> {
 
     /// Starts a producer's run outside its schedule. The run waits until its workflow is free. The
     /// schedule decides at once, since the caller is told why it refuses.
-    fn start_producer(&mut self, id: WorkflowId, name: &str, new: &NewRun) -> Asked<B::Error> {
+    fn start_producer(
+        &mut self,
+        id: WorkflowId,
+        name: &str,
+        new: &NewRun,
+    ) -> CommandResult<B::Error> {
         match self.schedule_of_producer(id, name)? {
             Some(schedule) => {
                 self.decide_schedule(schedule, schedule::Input::Start(new.if_busy), Some(new))?;
@@ -123,7 +128,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         id: WorkflowId,
         definition: &Definition,
         new: &NewRun,
-    ) -> Asked<B::Error> {
+    ) -> CommandResult<B::Error> {
         let (mut first, mut refused) = (None, None);
         for (index, producer) in (0_u64..).zip(&definition.producers) {
             let own = match first {

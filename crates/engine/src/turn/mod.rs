@@ -221,10 +221,14 @@ impl<'a, B: TransactionReader> Turn<'a, B> {
         self.deciding
     }
 
-    /// Marks `what` as the entity being decided, and returns whether this turn must skip it.
+    /// Returns whether this turn must skip `what`. Otherwise marks it as the entity being decided:
+    /// a failure is never about one that is set aside already.
     fn passes_over(&mut self, what: Wakeup) -> bool {
-        self.deciding = Some(what);
-        self.context.set_aside.is_some_and(|set_aside| set_aside.contains(&what))
+        let is_set_aside = self.context.set_aside.is_some_and(|aside| aside.contains(&what));
+        if !is_set_aside {
+            self.deciding = Some(what);
+        }
+        is_set_aside
     }
 
     /// Reserves space for this many inputs.

@@ -11,7 +11,9 @@ use language::policy::overlap::IfBusy;
 use language::schedule::{Declared, read_written};
 
 use super::children::Purpose;
-use super::command::{Answer, Asked, NewRun, NewSchedule, Refused, Starter, unknown_workflow};
+use super::command::{
+    Answer, CommandResult, NewRun, NewSchedule, Refused, Starter, unknown_workflow,
+};
 use super::worklist::Work;
 use super::{
     Change, Damaged, IncidentWrite, Notice, Revision, TransactionReader, Turn, Workflow,
@@ -30,7 +32,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         definition: &Arc<Definition>,
         publish: bool,
         folder: Option<String>,
-    ) -> Asked<B::Error> {
+    ) -> CommandResult<B::Error> {
         let now = self.context.moment.now;
         let known = self.reader.workflow_named(&definition.name)?;
         let (id, is_new) = match known {
@@ -93,7 +95,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         &mut self,
         id: WorkflowId,
         which: impl FnOnce(&Workflow) -> Option<u32>,
-    ) -> Asked<B::Error> {
+    ) -> CommandResult<B::Error> {
         let Some(known) = self.load_workflow(id)? else { return refuse(unknown_workflow(id)) };
         let Some(revision) = which(known) else {
             let message = "Cannot publish workflow that has no such revision.".to_owned();
@@ -251,7 +253,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         Ok(())
     }
 
-    pub(super) fn archive_workflow(&mut self, id: WorkflowId) -> Asked<B::Error> {
+    pub(super) fn archive_workflow(&mut self, id: WorkflowId) -> CommandResult<B::Error> {
         let now = self.context.moment.now;
         let Some(workflow) = self.load_workflow(id)? else { return refuse(unknown_workflow(id)) };
         let (revision, status) = (workflow.newest, workflow.status);
@@ -285,7 +287,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         id: WorkflowId,
         paused: bool,
         reason: Option<String>,
-    ) -> Asked<B::Error> {
+    ) -> CommandResult<B::Error> {
         let now = self.context.moment.now;
         let Some(workflow) = self.load_workflow(id)? else { return refuse(unknown_workflow(id)) };
         if workflow.paused == paused {

@@ -30,8 +30,8 @@ pub trait TransactionReader {
     fn schedule(&mut self, id: ScheduleId) -> Result<Option<Box<Schedule>>, Self::Error>;
     /// The overrides of a schedule's occurrences.
     fn overrides(&mut self, id: ScheduleId) -> Result<Vec<Override>, Self::Error>;
-    /// Those of the given nominal times whose occurrences have run or wait to run, according to the
-    /// ledger.
+    /// Of the given nominal times, those whose occurrences have run or wait to run, according to
+    /// the ledger.
     fn ran_of(
         &mut self,
         id: ScheduleId,

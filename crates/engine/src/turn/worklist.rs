@@ -15,8 +15,7 @@ use super::{Damaged, Effect, TransactionReader, Turn, Wakeup};
 use crate::ids::{RunKey, ScheduleId, TopicId, WorkflowId};
 use crate::ledger::Outcome;
 use crate::run::{
-    self, Awaiting, Decision, Input, Item, NewChild, Part, Published, Retryability,
-    RunError,
+    self, Awaiting, Decision, Input, Item, NewChild, Part, Published, Retryability, RunError,
 };
 use crate::schedule;
 use crate::stop::unless_refused;

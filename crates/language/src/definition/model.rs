@@ -235,7 +235,7 @@ impl StepRetry {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnError {
-    /// The run fails.
+    /// The run fails with the step.
     #[default]
     FailProcess,
     /// The step counts as skipped, and the run continues.

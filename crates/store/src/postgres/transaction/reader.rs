@@ -461,7 +461,7 @@ impl TransactionReader for PgTransactionReader<'_> {
         topic: TopicId,
         limit: usize,
     ) -> Result<Vec<(EventKey, Timestamp)>, Failure> {
-        self.oldest_places(topic, limit)
+        self.oldest_pending_keys(topic, limit)
     }
 
     fn subscribers(&mut self, topic: TopicId) -> Result<Vec<Subscriber>, Failure> {

@@ -47,10 +47,10 @@ const FREE_TOPICS: &str = locked_topics!(" SKIP LOCKED");
 const SUBSCRIBERS: &str =
     concat!("SELECT topic, workflow, handler FROM subscriptions WHERE topic = ANY", these!());
 /// Reads one more than [`WAITING`], which shows that there are more.
-const WAITS: &str = concat!(
+const WAITS: &str = sql!(
     "SELECT c.topic, c.run, c.step, c.item FROM unnest",
     these!(),
-    " AS t (id) CROSS JOIN LATERAL (SELECT topic, run, step, item FROM waits WHERE topic = t.id AND item >= -2
+    " AS t (id) CROSS JOIN LATERAL (SELECT topic, run, step, item FROM waits WHERE topic = t.id AND item {a_part}
        ORDER BY run + 0, step + 0, item + 0 LIMIT 1001) c"
 );
 const HANDLERS: &str =

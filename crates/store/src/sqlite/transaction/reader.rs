@@ -334,8 +334,10 @@ impl TransactionReader for SqliteTransactionReader<'_> {
     }
 
     fn queued(&mut self, queues: &[String], limit: usize) -> Result<Vec<(RunKey, Part)>, Failure> {
-        let sql = "SELECT run, step, item FROM queue INDEXED BY queue_by_name
-                   WHERE queue = ?1 AND item >= -2 ORDER BY run, step, item LIMIT ?2";
+        let sql = sql!(
+            "SELECT run, step, item FROM queue INDEXED BY queue_by_name
+             WHERE queue = ?1 AND item {a_part} ORDER BY run, step, item LIMIT ?2"
+        );
         let mut statement = self.connection.prepare_cached(sql)?;
         let mut found = Vec::new();
         for queue in queues {
