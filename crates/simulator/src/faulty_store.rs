@@ -61,7 +61,7 @@ pub(crate) enum StoreRequest {
     },
 }
 
-/// What is known about a request.
+/// A request with its result, as far as the simulator knows it.
 #[derive(Debug)]
 pub(crate) struct Record {
     pub(crate) asked: StoreRequest,
@@ -117,7 +117,7 @@ const EXPIRED: usize = 10;
 /// How much more often commits fail that belong to a series.
 const SEAM: u32 = 5;
 
-/// What goes wrong with one commit.
+/// The fault of one commit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fault {
     None,

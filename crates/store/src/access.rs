@@ -61,7 +61,7 @@ pub struct UnreadableToken {
     pub why: String,
 }
 
-/// What a person signed in with.
+/// The token with which a person signed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignedInWith {
     Token(i64),
@@ -74,7 +74,7 @@ pub enum SignedInWith {
 pub struct NewSignIn {
     /// The hash of the secret that the caller will present from now on.
     pub hash: SecretHash,
-    /// What the caller signed in with.
+    /// The token with which the caller signed in.
     pub with: SignedInWith,
     pub expires_at: Timestamp,
 }

@@ -55,7 +55,7 @@ pub enum Failure {
     #[error("{what}")]
     Unusable {
         what: String,
-        /// What a person can do.
+        /// The action that a person can take.
         remedy: String,
     },
 }
@@ -72,7 +72,7 @@ pub enum WriteFault {
 }
 
 impl WriteFault {
-    /// What a person can do.
+    /// The action that a person can take.
     pub fn remedy(self) -> &'static str {
         match self {
             WriteFault::DiskFull => "make room on the disk of the store",
@@ -117,6 +117,11 @@ impl Failure {
             ),
             remedy: "punctual doctor --repair, which makes the index again".to_owned(),
         }
+    }
+
+    /// Whether one stored row cannot be read or decided, so that others still can.
+    pub(crate) fn is_about_a_row(&self) -> bool {
+        matches!(self, Failure::Undecidable { .. })
     }
 
     /// Adds `what` to a [`Failure::Undecidable`] that does not name its schedule, run or handler.

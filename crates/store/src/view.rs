@@ -241,7 +241,7 @@ pub struct ApprovalView {
     pub overdue: bool,
 }
 
-/// What an action of a deadline did.
+/// The result of an action of a deadline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlertView {
     /// The id of the step whose deadline it is; `None` for the run's own deadline.

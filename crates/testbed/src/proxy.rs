@@ -115,7 +115,7 @@ fn forward(orders: &Arc<Orders>, client: TcpStream, server: TcpStream) -> std::i
     Ok(())
 }
 
-/// What happens to a piece of data.
+/// The fate of a piece of data.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Arrives,

@@ -126,7 +126,7 @@ pub(crate) fn run(root: &Path, size: &Size) -> Outcome {
     doctor(&world.setup)
 }
 
-/// What is to be done, and when.
+/// An act of the plan, with its time.
 struct Due {
     at: Duration,
     act: Act,

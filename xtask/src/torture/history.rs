@@ -32,7 +32,7 @@ pub(super) struct Ask {
     pub(super) reply: Reply,
 }
 
-/// What a client was told.
+/// The answer that a client received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
     /// A status of 200 to 299.
@@ -188,7 +188,7 @@ pub(super) struct Hit {
     /// The value of the header `Idempotency-Key`.
     pub(super) key: String,
     pub(super) body: String,
-    /// What the sink answered.
+    /// The status that the sink answered.
     pub(super) status: u16,
 }
 

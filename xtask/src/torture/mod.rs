@@ -46,7 +46,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 const QUIET_HANG_UPS: usize = 8;
 const QUIET_PATIENCE: Duration = Duration::from_secs(20);
 
-/// What is tortured, and for how long.
+/// The nodes to torture, and for how long.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) seed: u64,

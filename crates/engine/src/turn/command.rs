@@ -140,7 +140,7 @@ pub enum Command {
     Recompute(Vec<ScheduleId>),
 }
 
-/// What a person does with a schedule.
+/// A change of a schedule's status that a person asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// Stops new occurrences from starting.

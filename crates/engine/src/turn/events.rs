@@ -293,7 +293,7 @@ pub(super) enum Publisher {
     Handler(RunKey, u8),
 }
 
-/// What the triggers did with an event.
+/// The runs that triggers started for an event, and the starts that were refused.
 #[derive(Default)]
 struct Heard {
     /// The last run that a trigger started.

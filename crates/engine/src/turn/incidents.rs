@@ -33,7 +33,7 @@ pub(super) struct Failed {
     pub(super) has_died: bool,
 }
 
-/// What the incident is about.
+/// The schedule or workflow that an incident is about.
 #[derive(Clone, Copy)]
 enum Subject {
     Schedule(ScheduleId, WorkflowId),

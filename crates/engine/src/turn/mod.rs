@@ -106,7 +106,7 @@ struct Entities {
     events: topics::Events,
     definitions: ById<(WorkflowId, u32), Arc<Definition>>,
     families: families::Families,
-    /// What each handler run leaves behind if it succeeds.
+    /// The state and events that each handler run leaves behind if it succeeds.
     outcomes: ById<RunKey, phases::Outcome>,
     /// The expression scope of the items of the step whose item began last.
     item_scope: Option<crate::run::ItemScope>,

@@ -25,7 +25,7 @@ use crate::topics::{EventState, EventStatus, Message};
 /// The maximum number of pending events for a phase that cannot query events itself.
 const GIVEN: usize = 100;
 
-/// What a handler's run leaves behind if it succeeds.
+/// The state and events that a handler's run leaves behind if it succeeds.
 #[derive(Default)]
 pub(super) struct Outcome {
     state: Option<Box<RawValue>>,

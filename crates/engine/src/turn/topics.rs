@@ -15,7 +15,7 @@ use crate::topics::{Event, EventState, EventStatus, Message, Topic};
 /// Reading so many events takes as long as one start of a turn.
 const MOVED_PER_START: usize = 32;
 
-/// What a turn knows about events.
+/// The events that a turn has published or moved to another state.
 #[derive(Default)]
 pub(super) struct Events {
     /// Events that were published or changed state in this turn.

@@ -92,7 +92,7 @@ pub struct Output {
     pub source: Value,
 }
 
-/// What starts a workflow.
+/// A trigger, which starts a workflow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trigger {
     /// The id, unique in the workflow.
@@ -180,7 +180,7 @@ pub struct Step {
     pub deadline: Option<Deadline>,
 }
 
-/// What undoes a step.
+/// The action that undoes a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Compensation {
     /// The action, which a node or a worker performs.

@@ -16,7 +16,7 @@ pub struct Deadline {
     /// Whether the clock stops while the run is suspended or its workflow is paused.
     #[serde(default)]
     pub pausable: bool,
-    /// What happens and when; never empty.
+    /// The actions of the deadline, each with its time; never empty.
     pub actions: Vec<DeadlineAction>,
 }
 

@@ -277,7 +277,7 @@ pub(crate) fn ask_due_handlers(now: i64, limit: i64, low: i64) -> Query {
     Query::new(DUE_HANDLERS, vec![param(now), param(limit), param(low)])
 }
 
-/// What must be locked before these topics.
+/// Workflows and runs that must be locked before these topics.
 #[derive(Default)]
 pub(crate) struct Subscribers {
     /// Workflows with a consumer of one of the topics.
