@@ -215,10 +215,21 @@ impl<'a, B: TransactionReader> Turn<'a, B> {
         Turn { context: Context { set_aside: Some(set_aside), ..self.context }, ..self }
     }
 
-    /// The entity that the turn read or decided last. After an error, it is the entity that caused
-    /// it.
+    /// The stored entity that the turn read or decided last. After an error, it is the entity that
+    /// caused it. A run that the turn has created is not stored: the schedule, handler or parent
+    /// that led to it stands for it.
     pub fn deciding(&self) -> Option<Wakeup> {
-        self.deciding
+        let mut last = self.deciding;
+        while let Some(Wakeup::Run(key)) = last
+            && let Some(created) = self.loaded.runs.loaded(key).filter(|loaded| loaded.is_new)
+        {
+            let run = &created.now;
+            let handler = self.loaded.handlers.values().find(|known| known.run == Some(key));
+            let schedule = run.schedule.map(Wakeup::Schedule);
+            let handler = handler.map(|handler| Wakeup::Handler(handler.id));
+            last = schedule.or(handler).or(run.parent.map(|parent| Wakeup::Run(parent.run)));
+        }
+        last
     }
 
     /// Returns whether this turn must skip `what`. Otherwise marks it as the entity being decided:

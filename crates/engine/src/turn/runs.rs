@@ -7,7 +7,6 @@ use serde_json::value::RawValue;
 
 use super::capacity::PARTS;
 use super::command::{NewRun, Starter};
-use super::entities::Loaded;
 use super::handlers::is_asked_for;
 use super::history::RunFacts;
 use super::traces::trace_attempts;
@@ -412,12 +411,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             let refusal = run::Refusal::WrongStatus { verb: "find", status: RunStatus::Cancelled };
             return refuse(refusal);
         }
-        // A run that this turn creates is not stored and cannot be set aside. A failure is about the
-        // schedule that starts it, or about the wakeup that leads to it.
-        self.deciding = match self.run_entity(key)? {
-            Loaded { is_new: true, now, .. } => now.schedule.map(Wakeup::Schedule),
-            _ => Some(Wakeup::Run(key)),
-        };
+        self.deciding = Some(Wakeup::Run(key));
         if self.reader.is_exhausted() {
             self.worklist.starts_left = 0;
         }

@@ -239,7 +239,7 @@ macro_rules! suite {
             panics: a_consumer_that_panics_is_set_aside,
             panics: a_consumer_that_panics_is_one_of_many,
             panics: a_producer_that_panics_holds_up_no_other,
-            panics: a_schedule_whose_run_cannot_begin_is_set_aside,
+            panics: a_new_run_that_cannot_begin_sets_its_origin_aside,
             panics: a_command_that_panics_leaves_the_others_alone,
             keeping: everything_is_there_after_reopening,
             keeping: a_copy_opens_and_equals,

@@ -241,22 +241,25 @@ pub(crate) async fn a_producer_that_panics_holds_up_no_other(mut world: World) {
     assert_eq!(only_run_aside(&world).await, bad);
 }
 
-/// A run that this turn has created is not there any more when the turn has failed: the schedule
-/// that leads to it is set aside.
-pub(crate) async fn a_schedule_whose_run_cannot_begin_is_set_aside(mut world: World) {
+/// A run that a turn has created is not there any more when the turn has failed: the schedule or the
+/// parent that led to it is set aside.
+pub(crate) async fn a_new_run_that_cannot_begin_sets_its_origin_aside(mut world: World) {
     let wait = json!({"type": "wait_for", "topic": "t"});
     let definition =
         json!({"name": "w", "topics": [topic("t", 10)], "steps": [step("wait", &[], wait)]});
     let broken = world.deploy(0, definition).await;
-    let bad = world.schedule(broken, r#"{"name": "bad", "interval": "1h"}"#).await;
+    let schedule = world.schedule(broken, r#"{"name": "bad", "interval": "1h"}"#).await;
     let good = world.workflow("good").await;
     let good = world.schedule(good, r#"{"name": "good", "interval": "1h"}"#).await;
+    let parent = world.process("parent", vec![step("call", &[], child("w"))]).await;
     damage(&mut world, 1, "DELETE FROM topics").await;
+    let parent = world.start(1, parent).await.unwrap();
     assert_eq!(began(&drive(&world, 60).await), [format!("sched-{good}-n0-rc0")]);
-    assert_eq!(aside(&world).await, [("schedule", bad.to_string())]);
+    let expected = [("run", parent.to_string()), ("schedule", schedule.to_string())];
+    assert_eq!(aside(&world).await, expected);
     world.join(61).await;
     drive(&world, 62).await;
-    assert_eq!(aside(&world).await, [("schedule", bad.to_string())]);
+    assert_eq!(aside(&world).await, expected);
 }
 
 pub(crate) async fn a_command_that_panics_leaves_the_others_alone(mut world: World) {
