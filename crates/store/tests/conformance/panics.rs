@@ -241,8 +241,8 @@ pub(crate) async fn a_producer_that_panics_holds_up_no_other(mut world: World) {
     assert_eq!(only_run_aside(&world).await, bad);
 }
 
-/// A run that a turn has created is not there any more when the turn has failed: the schedule or the
-/// parent that led to it is set aside.
+/// A run that a turn has created is not there any more when the turn has failed: the schedule or
+/// the parent that led to it is set aside.
 pub(crate) async fn a_new_run_that_cannot_begin_sets_its_origin_aside(mut world: World) {
     let wait = json!({"type": "wait_for", "topic": "t"});
     let definition =
