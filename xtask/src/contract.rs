@@ -55,9 +55,9 @@ struct Tools {
     scripts: PathBuf,
     /// The virtual environment of Python.
     python: PathBuf,
-    /// With `node_modules`.
+    /// The folder with `node_modules`.
     node: PathBuf,
-    /// What is made anew each time.
+    /// The folder for files that each run generates anew.
     made: PathBuf,
 }
 
@@ -157,7 +157,7 @@ impl Tools {
         generator.args(["generate", "--meta", "none", "--overwrite", "--path"]).arg(document);
         generator.arg("--output-path").arg(self.made.join("punctual_client"));
         generator.arg("--config").arg(self.scripts.join("client.yaml"));
-        // It tells at length of content types that it has no use for.
+        // The generator tells at length of content types that it has no use for.
         run_command(generator.stdout(Stdio::null()))?;
         let mut client = self.program("python");
         client.arg(self.scripts.join("client.py")).arg(&self.made);

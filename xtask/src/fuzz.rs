@@ -33,7 +33,7 @@ fn search(root: &Path, target: Option<&str>, seconds: u32, seed: Option<u32>) ->
     Ok(())
 }
 
-/// libFuzzer is C++.
+/// Fails without a C++ compiler, which libFuzzer needs.
 fn has_compiler() -> Outcome {
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
     let version = Command::new(&compiler).arg("--version").stdout(Stdio::null()).status();

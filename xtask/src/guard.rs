@@ -61,7 +61,7 @@ impl Guard {
         Ok(child)
     }
 
-    /// It has ended, and its number may be given to another.
+    /// The child has ended, and the system may give its number to another process.
     pub(crate) fn forget(&self, child: &Child) -> Result<(), String> {
         self.tell("forget", child)
     }

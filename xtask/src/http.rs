@@ -7,7 +7,6 @@ use std::time::Duration;
 /// Nodes that are stopped for a while answer later than this only if something is broken.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Request<'a> {
     pub(crate) method: &'a str,
@@ -19,14 +18,14 @@ pub(crate) struct Request<'a> {
     pub(crate) key: &'a str,
 }
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
     /// Nobody took the connection, so that nobody has read the request.
     Never,
-    /// It was written at least in part, and there is no whole answer.
+    /// The request was written at least in part, and there is no whole answer.
     Unanswered(String),
-    /// Status and body.
+    /// The answer, with its status and body.
     Answered(u16, String),
 }
 
@@ -34,10 +33,8 @@ impl Request<'_> {
     fn text(&self, address: &str) -> String {
         let Request { method, path, body, media_type, key } = self;
         let media_type = if media_type.is_empty() { "application/json" } else { media_type };
-        let key = match key.is_empty() {
-            true => String::new(),
-            false => format!("Idempotency-Key: {key}\r\n"),
-        };
+        let key =
+            if key.is_empty() { String::new() } else { format!("Idempotency-Key: {key}\r\n") };
         format!(
             "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\
              Content-Type: {media_type}\r\n{key}Content-Length: {}\r\n\r\n{body}",

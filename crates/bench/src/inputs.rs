@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 
 use crate::measure::Inputs;
 
-/// 2024-01-01.
+/// The inputs begin at 2024-01-01T00:00Z.
 const START: i64 = 1_704_067_200;
 const YEARS: u64 = 10;
 const CHECKS_AROUND_A_CHANGE: usize = 32;

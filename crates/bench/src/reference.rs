@@ -11,7 +11,6 @@ pub(crate) enum Reference {
     Days(Time, fn(Date) -> bool),
     /// At every quarter of an hour, whatever the clock is set to.
     QuarterHours,
-    /// Never.
     Never,
 }
 

@@ -57,7 +57,7 @@ impl Report {
         wrong == 0 && !self.calc_is_wrong
     }
 
-    /// What it comes to.
+    /// Prints whether our times reach the goals and our answers agree with the reference.
     pub(crate) fn summarise(&self) {
         println!("summary");
         if cfg!(debug_assertions) {

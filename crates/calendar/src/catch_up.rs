@@ -50,7 +50,7 @@ impl TryFrom<String> for Policy {
     expecting = "expected none, last or all, or an entry with policy, window, limit and pace"
 )]
 pub enum CatchUpSpec {
-    /// Only the policy.
+    /// The policy alone, with its other settings at their defaults.
     Policy(Policy),
     /// The policy with its limits.
     Detailed(DetailedCatchUp),

@@ -28,7 +28,7 @@ pub enum Fold {
     First,
     /// The second pass only.
     Last,
-    /// Both passes.
+    /// The occurrence runs at both instants.
     Both,
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn list<S: AsRef<str>>(items: &[S], last: &str) -> String {
     }
 }
 
-/// `1st`, `2nd`, `23rd`.
+/// A number as an ordinal: `1st`, `2nd`, `23rd`.
 pub(crate) fn ordinal(n: u32) -> String {
     let ending = match (n % 10, n % 100) {
         (_, 11..=13) => "th",

@@ -35,9 +35,9 @@ pub struct Problem {
     pub span: Range<usize>,
     /// The mistake, in one sentence without a full stop.
     pub message: String,
-    /// What is allowed in this position.
+    /// The values or forms that are allowed in this position.
     pub allowed: Option<Box<str>>,
-    /// What to write instead.
+    /// The text that the author should write instead.
     pub remedy: Option<Box<str>>,
 }
 

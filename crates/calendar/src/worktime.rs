@@ -22,7 +22,7 @@ struct Open {
     end: Unix,
 }
 
-/// What lies between two instants.
+/// The working time and the dates between two instants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Between {
     pub working: SignedDuration,

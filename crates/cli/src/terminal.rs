@@ -7,11 +7,9 @@ use jiff::SignedDuration;
 
 /// For the most important text.
 pub(crate) const BOLD: Style = Style::new().bold();
-/// For secondary text.
 pub(crate) const DIM: Style = Style::new().dimmed();
 /// For days off and failures.
 pub(crate) const OFF: Style = AnsiColor::Red.on_default();
-/// For additions.
 pub(crate) const ADDED: Style = AnsiColor::Green.on_default();
 /// For notes about something unexpected.
 pub(crate) const NOTE: Style = AnsiColor::Yellow.on_default();

@@ -267,7 +267,7 @@ pub(crate) struct Scale {
     least: f64,
     most: f64,
     is_log: bool,
-    /// Round values, ascending.
+    /// The round values that the scale marks, ascending.
     pub(crate) marks: Vec<f64>,
 }
 

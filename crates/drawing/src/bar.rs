@@ -17,7 +17,7 @@ pub struct DeadlineBar<'a> {
     pub warnings: Vec<(Timestamp, String)>,
     /// The end, or now: how far the bar is filled.
     pub until: Timestamp,
-    /// Whether it has ended. If not, `until` is now.
+    /// Whether the bar has ended. If not, `until` is now.
     pub is_over: bool,
     /// A class for its state, such as `is-warn`.
     pub state: String,

@@ -185,7 +185,7 @@ fn parts(count: usize, links: &[Link]) -> Vec<Vec<usize>> {
     parts
 }
 
-/// What a spot in a layer holds.
+/// The content of a spot in a layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stand {
     Box,

@@ -26,15 +26,15 @@ pub const LONGEST_RETRY: SignedDuration = SignedDuration::from_mins(10);
 pub enum Cause {
     /// An event was published to one of its topics since it last ran.
     Published,
-    /// Its sleep is over.
+    /// The sleep of the consumer is over.
     Woken,
-    /// A person called it.
+    /// A person called the consumer.
     ByHand,
-    /// It has worked on some events, and there are more.
+    /// The consumer has worked on some events, and more are pending.
     More,
-    /// Its last run failed.
+    /// The last run of the consumer failed.
     Retry,
-    /// It is new, and there are pending events already.
+    /// The consumer is new, and events were pending before it was declared.
     Deployed,
 }
 
@@ -78,7 +78,7 @@ pub struct Handler {
     pub state: Box<RawValue>,
     /// Why it should look for work, if it should.
     pub cause: Option<Cause>,
-    /// It sleeps until then, unless something calls it before.
+    /// The end of the consumer's sleep, unless something calls the consumer before.
     pub wake_at: Option<Timestamp>,
     /// After a failure, none of its runs begins before this time.
     pub retry_at: Option<Timestamp>,
@@ -167,13 +167,13 @@ pub fn clamped(now: Timestamp, at: Timestamp) -> Timestamp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MutationStatus {
-    /// It may be going on.
+    /// The attempt may be performing the mutation.
     InFlight,
-    /// It has happened.
+    /// The mutation has happened.
     Applied,
-    /// It has certainly not happened.
+    /// The mutation has certainly not happened.
     Failed,
-    /// It is unknown whether it has happened.
+    /// Nobody knows whether the mutation has happened. A reconciliation or a person decides.
     Unknown,
     /// A person decided to continue without it.
     Skipped,

@@ -45,7 +45,7 @@ impl IncidentEnd {
     }
 }
 
-/// What ended an incident.
+/// The cause that ended an incident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum How {

@@ -16,16 +16,16 @@ pub enum Outcome {
     Started,
     /// A run was created at another time than the rule gives: the calendar or an override moved it.
     Moved,
-    /// It waits because the schedule is busy, or its run waits for a free slot. Later it is started
-    /// or dropped.
+    /// The occurrence waits because the schedule is busy, or its run waits for a free slot. Later
+    /// it is started or dropped.
     Queued,
-    /// It does not run because of overlap, a day off or an override.
+    /// The occurrence does not run because of overlap, a day off or an override.
     Skipped,
     /// Another occurrence stands for it.
     Coalesced,
-    /// It was due while no node was running, and the catch-up policy does not run it.
+    /// The occurrence was due while no node was running, and the catch-up policy does not run it.
     Missed,
-    /// It waited, and was given up before it started.
+    /// The occurrence waited, and the schedule gave it up before it started.
     Dropped,
     /// Its retries are exhausted, or it was due while the schedule was busy and overlap is `error`.
     Failed,

@@ -130,7 +130,7 @@ pub struct EventStatus {
     pub hops: u8,
 }
 
-/// What receives the events of a topic.
+/// A receiver of the events of a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Subscriber {
     /// A consumer of this workflow.

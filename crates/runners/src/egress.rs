@@ -49,7 +49,7 @@ pub struct EgressError {
 #[error("{0}")]
 pub(crate) struct Refused(String);
 
-/// Which addresses a name may resolve to.
+/// The addresses that a name may resolve to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Admission {
     /// Public addresses, and addresses in the listed ranges.

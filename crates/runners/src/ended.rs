@@ -22,12 +22,12 @@ pub enum Ended {
     },
     /// The attempt exceeded its timeout.
     TimedOut {
-        /// What the attempt was doing, for people.
+        /// The activity of the attempt, for people.
         message: String,
     },
     /// The attempt was cancelled.
     Cancelled {
-        /// What the attempt was doing, for people.
+        /// The activity of the attempt, for people.
         message: String,
     },
 }

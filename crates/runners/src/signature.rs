@@ -47,7 +47,7 @@ impl FromStr for WebhookKey {
     }
 }
 
-/// Omits the secret.
+/// The text for logs leaves out the secret.
 impl fmt::Debug for WebhookKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("WebhookKey(***)")

@@ -42,7 +42,7 @@ pub struct RunnerDispatch {
     going_on: Mutex<HashMap<(RunKey, u32), Attempt>>,
 }
 
-/// Whose commands this node runs.
+/// The definitions whose commands this node runs.
 #[derive(Clone, Debug)]
 pub enum Commands {
     /// Commands of any definition that the runners' policy allows.

@@ -1,4 +1,4 @@
-//! Counters for `/metrics`.
+//! Counts what the node does, and writes the counters for `/metrics`.
 
 use std::time::Duration;
 

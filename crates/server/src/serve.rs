@@ -47,7 +47,7 @@ pub struct ServerOptions {
     /// The token that callers must show. Without one, the node may listen on this machine only,
     /// unless the store has a valid token with the role admin.
     pub token: Option<String>,
-    /// What runners may do.
+    /// The permissions of runners on this host.
     pub runners: Policy,
     /// The node's own definitions. They may run commands even where other definitions may not.
     pub trusted: Trusted,

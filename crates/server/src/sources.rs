@@ -19,7 +19,7 @@ const SHOWN: usize = 200;
 /// The language in which a definition is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// YAML or JSON.
+    /// The source is YAML or JSON.
     Text,
     /// JavaScript: a module whose default export is the definition.
     Script,

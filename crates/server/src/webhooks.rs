@@ -19,11 +19,8 @@ const ID_BYTES: usize = 256;
 /// The headers that carry the signature of a call: id, time and signatures.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Signed<'a> {
-    /// The header `webhook-id`.
     pub id: Option<&'a str>,
-    /// The header `webhook-timestamp`.
     pub timestamp: Option<&'a str>,
-    /// The header `webhook-signature`.
     pub signature: Option<&'a str>,
 }
 

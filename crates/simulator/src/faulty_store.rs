@@ -44,7 +44,7 @@ impl Rates {
 
 /// What the driver or the hub asked of the store, before a planted bug changed it.
 #[derive(Debug)]
-pub(crate) enum Asked {
+pub(crate) enum StoreRequest {
     Turn {
         reports: Vec<Report>,
         awake_since: i64,
@@ -61,10 +61,10 @@ pub(crate) enum Asked {
     },
 }
 
-/// What is known about a request.
+/// A request with its result, as far as the simulator knows it.
 #[derive(Debug)]
 pub(crate) struct Record {
-    pub(crate) asked: Asked,
+    pub(crate) asked: StoreRequest,
     /// The time the node's clock showed.
     pub(crate) now: i64,
     /// Whether the request reached the store, and so may have changed something.
@@ -117,7 +117,7 @@ const EXPIRED: usize = 10;
 /// How much more often commits fail that belong to a series.
 const SEAM: u32 = 5;
 
-/// What goes wrong with one commit.
+/// The fault of one commit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fault {
     None,
@@ -182,12 +182,12 @@ impl Desk {
         self.state().crashed
     }
 
-    fn fault(&self, asked: &Asked) -> Fault {
+    fn fault(&self, asked: &StoreRequest) -> Fault {
         let mut state = self.state();
         let Rates { unavailable, unknown, crash, slow, slowest } = state.rates;
         let often = match asked {
-            Asked::Turn { .. } | Asked::Join => 1,
-            Asked::Command(command, _) if !matches!(**command, Command::Recompute(_)) => 1,
+            StoreRequest::Turn { .. } | StoreRequest::Join => 1,
+            StoreRequest::Command(command, _) if !matches!(**command, Command::Recompute(_)) => 1,
             _ => SEAM,
         };
         let (unavailable, unknown, crash) = (unavailable * often, unknown * often, crash * often);
@@ -209,7 +209,7 @@ impl Desk {
     /// Makes a commit or loses it, and returns the answer or loses it.
     fn commit<T>(
         &self,
-        asked: Asked,
+        asked: StoreRequest,
         work: impl FnOnce() -> Result<T, Failure>,
         told: impl FnOnce(&T) -> Told,
     ) -> Result<T, Failure> {
@@ -280,7 +280,11 @@ impl Store for FaultyStore {
     }
 
     fn join(&self, name: &str, moment: Moment) -> Answered<'_, Joined> {
-        ready(self.desk.commit(Asked::Join, || answer(self.real.join(name, moment)), nothing))
+        ready(self.desk.commit(
+            StoreRequest::Join,
+            || answer(self.real.join(name, moment)),
+            nothing,
+        ))
     }
 
     fn lease(&self) -> Option<SignedDuration> {
@@ -297,7 +301,7 @@ impl Store for FaultyStore {
 
     fn turn(&self, request: TurnRequest) -> Answered<'_, Turned> {
         let awake_since = request.moment.awake_since.as_millisecond();
-        let asked = Asked::Turn { reports: request.reports.clone(), awake_since };
+        let asked = StoreRequest::Turn { reports: request.reports.clone(), awake_since };
         let tampering = &self.desk.tampering;
         let work = || {
             let request = tampering.request(request);
@@ -313,7 +317,7 @@ impl Store for FaultyStore {
 
     fn command(&self, request: CommandRequest) -> Answered<'_, Commanded> {
         let key = request.idempotency.as_ref().map(|known| known.key.clone()).unwrap_or_default();
-        let asked = Asked::Command(Box::new(request.command.clone()), key);
+        let asked = StoreRequest::Command(Box::new(request.command.clone()), key);
         let request = self.desk.tampering.command(request);
         let work = || match self.desk.tampering.answer_in_vain() {
             Some(commanded) => Ok(commanded),
@@ -335,7 +339,7 @@ impl Store for FaultyStore {
         audit: Option<AuditEntry>,
     ) -> Answered<'_, Vec<ScheduleId>> {
         let work = || answer(self.real.put_calendar(id, spec, moment, audit));
-        ready(self.desk.commit(Asked::PutCalendar, work, nothing))
+        ready(self.desk.commit(StoreRequest::PutCalendar, work, nothing))
     }
 
     fn outdated(
@@ -346,7 +350,7 @@ impl Store for FaultyStore {
     ) -> Answered<'_, Vec<ScheduleId>> {
         let work =
             || Ok(self.desk.tampering.outdated(answer(self.real.outdated(zones, after, limit))?));
-        ready(self.desk.commit(Asked::Outdated, work, nothing))
+        ready(self.desk.commit(StoreRequest::Outdated, work, nothing))
     }
 
     fn expire(
@@ -355,7 +359,7 @@ impl Store for FaultyStore {
         keep: SignedDuration,
         limit: usize,
     ) -> Answered<'_, store::Expired> {
-        let asked = Asked::Expire { keep: keep.as_millis() as i64 };
+        let asked = StoreRequest::Expire { keep: keep.as_millis() as i64 };
         let tampering = &self.desk.tampering;
         let work = || {
             let (now, keep) = tampering.expire(now, keep);

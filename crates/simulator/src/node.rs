@@ -35,7 +35,7 @@ const LOOKS: usize = 8;
 /// On PostgreSQL no lease runs out by itself: it does when the node has died and comes back.
 const LEASE: SignedDuration = SignedDuration::from_hours(10_000);
 
-/// Which store a world is on.
+/// The store that a world is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreKind {
     /// The embedded one, in a file.
@@ -53,7 +53,7 @@ pub(crate) enum Home {
     Schema(Arc<Schema>, usize),
 }
 
-/// What outlives the node.
+/// The parts of a machine that outlive the node.
 pub(crate) struct Machine {
     name: String,
     home: Home,

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use store::{Failure, Finding, Store};
 
 use crate::clock::instant;
-use crate::faulty_store::{Asked, Record, Told, answer};
+use crate::faulty_store::{Record, StoreRequest, Told, answer};
 use crate::model::{Cause, Checked, Reported, Violation, broken};
 use crate::simulation::{Simulation, unexpected};
 use crate::watch::Changes;
@@ -92,7 +92,7 @@ impl Simulation {
             return broken("store", format!("nothing was committed, yet {changes:?}"));
         }
         self.trace.note(self.step, now, event(&asked, &changes, answer, failure.as_ref()));
-        let may_be_refused = matches!(asked, Asked::Command(..) | Asked::Join);
+        let may_be_refused = matches!(asked, StoreRequest::Command(..) | StoreRequest::Join);
         if let Some(failure) = failure.filter(|_| reached && !may_be_refused && !is_simulated) {
             return broken("store", format!("{asked:?} failed: {failure}"));
         }
@@ -105,14 +105,14 @@ impl Simulation {
             return Ok(changed);
         }
         let cause = match asked {
-            Asked::Turn { reports, .. } => Cause::Turn(reported(&reports)),
-            Asked::Command(command, _) => Cause::Command(command),
-            Asked::Join | Asked::Outdated => Cause::Node,
-            Asked::PutCalendar => {
+            StoreRequest::Turn { reports, .. } => Cause::Turn(reported(&reports)),
+            StoreRequest::Command(command, _) => Cause::Command(command),
+            StoreRequest::Join | StoreRequest::Outdated => Cause::Node,
+            StoreRequest::PutCalendar => {
                 self.model.take_calendars(self.machine.store().map_err(unexpected)?.rules())?;
                 Cause::Node
             }
-            Asked::Expire { keep } => {
+            StoreRequest::Expire { keep } => {
                 let more = if let Some(Told::More(more)) = answer { Some(more) } else { None };
                 self.model.expire(now, keep, more, changes)?;
                 return Ok(changed);
@@ -159,23 +159,25 @@ fn is_of_history(finding: &Finding) -> bool {
 
 /// One line about a request, for the trace.
 pub(crate) fn event(
-    asked: &Asked,
+    asked: &StoreRequest,
     changes: &Changes,
     told: Option<Told>,
     failure: Option<&Failure>,
 ) -> String {
     let outcome = failure.map_or_else(|| "committed".to_owned(), ToString::to_string);
     match asked {
-        Asked::Turn { reports, .. } => {
+        StoreRequest::Turn { reports, .. } => {
             let reports: Vec<(i64, u32)> = reports.iter().map(|r| (r.run.0, r.token)).collect();
             let runs = changes.runs.iter();
             let runs: Vec<String> =
                 runs.map(|run| format!("{} {}", run.id(), run.status.name())).collect();
             format!("turn, reports {reports:?}: {outcome}; {}", runs.join(", "))
         }
-        Asked::Command(command, _) => format!("{}: {outcome}", brief(command)),
-        Asked::Join | Asked::PutCalendar | Asked::Outdated => format!("{asked:?}: {outcome}"),
-        Asked::Expire { .. } => {
+        StoreRequest::Command(command, _) => format!("{}: {outcome}", brief(command)),
+        StoreRequest::Join | StoreRequest::PutCalendar | StoreRequest::Outdated => {
+            format!("{asked:?}: {outcome}")
+        }
+        StoreRequest::Expire { .. } => {
             let (runs, rows) = (changes.runs_gone.len(), changes.ledger.len());
             format!("expire: {outcome}, {told:?}; {runs} runs, {rows} rows")
         }

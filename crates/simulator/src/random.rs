@@ -28,7 +28,7 @@ impl Random {
         (self.next() % end.max(1) as u64) as usize
     }
 
-    /// Both ends included.
+    /// A number from `low` to `high`, both included.
     pub(crate) fn between(&mut self, low: i64, high: i64) -> i64 {
         low + (self.next() % (high - low + 1).max(1) as u64) as i64
     }

@@ -300,7 +300,7 @@ impl Sabotage {
         }
     }
 
-    /// What it changes in the file between two commits.
+    /// The change that the planted bug makes in the file between two commits.
     fn sql(self) -> Option<&'static str> {
         Some(match self {
             Sabotage::LoseWakeup => {
@@ -370,18 +370,18 @@ impl Sabotage {
         })
     }
 
-    /// Whether it is a bug of processes.
+    /// Whether the planted bug is one of processes.
     pub fn is_of_processes(self) -> bool {
         let of_claims = [Sabotage::AcceptOldClaims, Sabotage::AcceptOtherClaimants];
         of_claims.contains(&self) || planted::sql(self).is_some()
     }
 
-    /// Whether it is a bug of topics and handlers.
+    /// Whether the planted bug is one of topics and handlers.
     pub fn is_of_handlers(self) -> bool {
         handlers::sql(self).is_some()
     }
 
-    /// Whether it is a bug of runs that end in the decision that starts them.
+    /// Whether the planted bug is one of runs that end in the decision that starts them.
     pub fn is_of_bursts(self) -> bool {
         bursts::sql(self).is_some()
     }

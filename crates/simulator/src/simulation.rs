@@ -21,7 +21,7 @@ use crate::trace::Trace;
 use crate::work::{Manners, Work};
 use crate::world::Rhythm;
 
-/// 2026-01-01.
+/// The virtual clock begins at 2026-01-01T00:00Z.
 const BEGINNING: i64 = 1_767_225_600_000;
 pub(crate) const HOUR: i64 = 3_600_000;
 const DAY: i64 = 24 * HOUR;
@@ -97,7 +97,7 @@ pub struct Summary {
     pub steps: u64,
     /// How often the node died.
     pub crashes: u64,
-    /// Virtual days.
+    /// How many virtual days the world lasts.
     pub days: i64,
 }
 

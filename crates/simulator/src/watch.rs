@@ -53,7 +53,7 @@ pub(crate) struct Watch {
     with_handlers: rows::Definitions,
 }
 
-/// What one commit has changed.
+/// The rows that one commit has changed.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) workflows: Vec<WorkflowRow>,
@@ -232,7 +232,7 @@ impl Watch {
         &self.connection
     }
 
-    /// What has changed since the last call.
+    /// The rows that have changed since the last call.
     pub(crate) fn changes(&mut self) -> Result<Changes, Failure> {
         let log = self.source.as_ref().map(|source| source.take_log()).transpose()?;
         self.apply(&log.unwrap_or_default())

@@ -61,7 +61,7 @@ pub(crate) struct Begun {
     pub(crate) run: i64,
     pub(crate) part: Part,
     pub(crate) token: u32,
-    /// Whether it may be performed twice.
+    /// Whether the step may be performed twice.
     pub(crate) idempotent: bool,
 }
 
@@ -87,10 +87,10 @@ struct State {
     begun: Vec<Begun>,
     /// What was done to the outside world since the last call of `deeds`.
     deeds: Vec<Deed>,
-    /// What will be done when its attempt ends.
+    /// Changes of the outside world that happen when their attempt ends.
     to_come: BTreeMap<(i64, u32), Deed>,
     done: Done,
-    /// What was wrong with the input of an attempt.
+    /// The latest mistake in the input of an attempt.
     wrong: Option<String>,
 }
 
@@ -149,7 +149,7 @@ impl Work {
         std::mem::take(&mut self.state().deeds)
     }
 
-    /// What was wrong with the input of an attempt, if anything.
+    /// The latest mistake in the input of an attempt, if there was one.
     pub(crate) fn wrong(&self) -> Option<String> {
         self.state().wrong.take()
     }

@@ -23,7 +23,7 @@ const OVERLAPS: [&str; 6] = ["skip", "queue", "queue_all", "cancel", "allow", "e
 /// How often schedules are due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rhythm {
-    /// Minutes to hours.
+    /// The interval is minutes to hours.
     Quick,
     /// Hours to days, for long simulations.
     Slow,

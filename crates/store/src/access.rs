@@ -57,11 +57,11 @@ pub struct UnreadableToken {
     /// Its name, or its id if the name cannot be read either.
     pub name: String,
     pub is_revoked: bool,
-    /// Which column cannot be read, and why.
+    /// The column that cannot be read, and why.
     pub why: String,
 }
 
-/// What a person signed in with.
+/// The token with which a person signed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignedInWith {
     Token(i64),
@@ -74,7 +74,7 @@ pub enum SignedInWith {
 pub struct NewSignIn {
     /// The hash of the secret that the caller will present from now on.
     pub hash: SecretHash,
-    /// What the caller signed in with.
+    /// The token with which the caller signed in.
     pub with: SignedInWith,
     pub expires_at: Timestamp,
 }

@@ -10,7 +10,7 @@
 
 use engine::incidents::How;
 use engine::ledger::Outcome;
-use engine::run::{RunStatus, TriggeredBy};
+use engine::run::{Item, RunStatus, TriggeredBy};
 use engine::schedule::Status;
 use engine::topics::EventState;
 use engine::turn::WorkflowStatus;
@@ -27,7 +27,7 @@ pub(crate) const WAKEUP_KINDS: [i16; 4] = [WAKE_RUN, WAKE_SCHEDULE, WAKE_NODE, W
 /// A part of what a name stands for.
 enum Part {
     Text(&'static str),
-    Number(usize),
+    Number(i32),
 }
 
 use Part::{Number, Text};
@@ -37,12 +37,12 @@ macro_rules! number {
     ($set:ident::$variant:ident) => {{
         let number = $set::$variant as usize;
         assert!($set::ALL[number] as usize == number, "ALL is in another order than the enum");
-        Number(number)
+        Number(number as i32)
     }};
 }
 
 /// What statements can name. Conditions stand behind their column: `status {open}`.
-const NAMES: [(&str, &[Part]); 31] = [
+const NAMES: [(&str, &[Part]); 34] = [
     ("pending", &[number!(RunStatus::Pending)]),
     ("running", &[number!(RunStatus::Running)]),
     ("waiting", &[number!(RunStatus::Waiting)]),
@@ -82,10 +82,14 @@ const NAMES: [(&str, &[Part]); 31] = [
     ("will_run", &[Text("<= "), number!(Outcome::Queued)]),
     ("not_run", &[Text("> "), number!(Outcome::Queued)]),
     ("incident_removed", &[number!(How::Removed)]),
-    ("run_wakeup", &[Number(WAKE_RUN as usize)]),
-    ("schedule_wakeup", &[Number(WAKE_SCHEDULE as usize)]),
-    ("node_wakeup", &[Number(WAKE_NODE as usize)]),
-    ("handler_wakeup", &[Number(WAKE_HANDLER as usize)]),
+    ("whole_step", &[Number(Item::Whole.number())]),
+    // The first of all parts has the least number.
+    ("a_part", &[Text(">= "), Number(Item::Reconciling.number())]),
+    ("no_part", &[Text("< "), Number(Item::Reconciling.number())]),
+    ("run_wakeup", &[Number(WAKE_RUN as i32)]),
+    ("schedule_wakeup", &[Number(WAKE_SCHEDULE as i32)]),
+    ("node_wakeup", &[Number(WAKE_NODE as i32)]),
+    ("handler_wakeup", &[Number(WAKE_HANDLER as i32)]),
 ];
 
 /// The texts one after another, as with `concat!`, in which each name in braces is replaced by what
@@ -134,7 +138,11 @@ pub(crate) const fn fill<const N: usize>(text: &str) -> ([u8; N], usize) {
             while part < parts.len() {
                 (filled, length) = match parts[part] {
                     Text(text) => append(filled, length, text.as_bytes()),
-                    Number(number) => append(filled, length, &[b'0' + number as u8]),
+                    Number(number) => {
+                        let sign = if number < 0 { "-" } else { "" };
+                        let (filled, length) = append(filled, length, sign.as_bytes());
+                        append(filled, length, &[b'0' + number.unsigned_abs() as u8])
+                    }
                 };
                 part += 1;
             }
@@ -207,6 +215,12 @@ mod tests {
         let runs = |one| matches!(one, Outcome::Started | Outcome::Moved | Outcome::Queued);
         check(sql!("SELECT ?1 {will_run}"), &Outcome::ALL.map(runs));
         check(sql!("SELECT ?1 {not_run}"), &Outcome::ALL.map(|one| !runs(one)));
+
+        let numbers = [-3, -2, -1, 0, 1, 2];
+        let parts = numbers.map(Item::try_from);
+        check(sql!("SELECT ?1 - 3 {a_part}"), &parts.map(|part| part.is_ok()));
+        check(sql!("SELECT ?1 - 3 {no_part}"), &parts.map(|part| part.is_err()));
+        check(sql!("SELECT ?1 - 3 = {whole_step}"), &parts.map(|part| part == Ok(Item::Whole)));
     }
 
     /// The names and conditions of the partial indexes of a schema that have stored numbers.

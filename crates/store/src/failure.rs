@@ -25,7 +25,8 @@ pub enum Failure {
         /// The message of SQLite or PostgreSQL.
         said: String,
     },
-    /// It is not known whether the commit happened. Ids make a retry safe: it takes effect once.
+    /// The store does not know whether the commit happened. Ids make a retry safe: it takes effect
+    /// once.
     #[error("the outcome of the commit is not known: {0}")]
     Unknown(String),
     /// A stored row cannot be read.
@@ -54,7 +55,7 @@ pub enum Failure {
     #[error("{what}")]
     Unusable {
         what: String,
-        /// What a person can do.
+        /// The action that a person can take.
         remedy: String,
     },
 }
@@ -71,7 +72,7 @@ pub enum WriteFault {
 }
 
 impl WriteFault {
-    /// What a person can do.
+    /// The action that a person can take.
     pub fn remedy(self) -> &'static str {
         match self {
             WriteFault::DiskFull => "make room on the disk of the store",
@@ -118,21 +119,9 @@ impl Failure {
         }
     }
 
-    /// Whether other requests of the same transaction may succeed without the one that failed.
-    pub(crate) fn is_about_one(&self) -> bool {
-        match self {
-            Failure::Refused(_)
-            | Failure::KeyReused
-            | Failure::Damaged(_)
-            | Failure::Undecidable { .. } => true,
-            Failure::Unavailable(_)
-            | Failure::NotWritten { .. }
-            | Failure::Unknown(_)
-            | Failure::Fenced
-            | Failure::InUse(_)
-            | Failure::Gone(_)
-            | Failure::Unusable { .. } => false,
-        }
+    /// Whether one stored row cannot be read or decided, so that others still can.
+    pub(crate) fn is_about_a_row(&self) -> bool {
+        matches!(self, Failure::Undecidable { .. })
     }
 
     /// Adds `what` to a [`Failure::Undecidable`] that does not name its schedule, run or handler.

@@ -235,7 +235,7 @@ pub trait Administration: Queries {
     fn backup(&self, to: std::path::PathBuf) -> Answered<'_, u64>;
 }
 
-/// What is asked of a store. Nothing here changes it.
+/// Queries of a store. None of them changes it.
 pub trait Queries: Send + Sync + 'static {
     /// What the node would decide next: a due wakeup, or else a pending or ready run with a key
     /// after `after`. Changes nothing.

@@ -53,7 +53,7 @@ pub struct Turned {
     pub claimed: usize,
     /// How many reports were refused because they came too late.
     pub refused: usize,
-    /// What was recovered after downtime.
+    /// Occurrences and attempts that the turn recovered after downtime.
     pub recovered: Recovered,
     /// The earliest wakeup that is left, or an instant before it. If it is already due, more
     /// wakeups than the limit were due.

@@ -85,7 +85,7 @@ pub(crate) fn the_only_one(due: &[(i64, Wakeup)], reports: &[Report]) -> Option<
 pub(crate) fn if_readable<T>(read: Result<T, Failure>) -> Result<Option<T>, Failure> {
     match read {
         Ok(read) => Ok(Some(read)),
-        Err(Failure::Undecidable { .. }) => Ok(None),
+        Err(failure) if failure.is_about_a_row() => Ok(None),
         Err(failure) => Err(failure),
     }
 }

@@ -241,7 +241,7 @@ pub struct ApprovalView {
     pub overdue: bool,
 }
 
-/// What an action of a deadline did.
+/// The result of an action of a deadline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlertView {
     /// The id of the step whose deadline it is; `None` for the run's own deadline.
@@ -339,7 +339,7 @@ pub struct NodeView {
     pub capacity: Option<u64>,
     /// How many attempts it owns now.
     pub attempts: u64,
-    /// What it recovered after downtime.
+    /// Occurrences and attempts that the node recovered after downtime.
     pub recovered: Recovered,
 }
 

@@ -28,14 +28,8 @@ pub enum Trouble {
          of a database that tests may fill"
     )]
     Missing,
-    /// A program failed.
     #[error("{what}: {why}")]
-    Failed {
-        /// What was tried.
-        what: String,
-        /// The program's output.
-        why: String,
-    },
+    Failed { what: String, why: String },
 }
 
 impl Trouble {

@@ -28,9 +28,9 @@ wait
 pub enum PoolMode {
     /// When the client disconnects.
     Session,
-    /// After each transaction.
+    /// A client gives its connection back after each transaction.
     Transaction,
-    /// After each statement.
+    /// A client gives its connection back after each statement.
     Statement,
 }
 

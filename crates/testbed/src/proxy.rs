@@ -115,13 +115,13 @@ fn forward(orders: &Arc<Orders>, client: TcpStream, server: TcpStream) -> std::i
     Ok(())
 }
 
-/// What happens to a piece of data.
+/// The fate of a piece of data.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Arrives,
     /// Neither this nor anything after it arrives.
     Silenced,
-    /// It does not arrive, and the connection is closed.
+    /// The data does not arrive, and the connection is closed.
     Cut,
 }
 

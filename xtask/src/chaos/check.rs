@@ -1,13 +1,13 @@
-//! What has to be true in the end, asked of the database itself.
+//! Rules that the rows of the database must fulfil in the end.
 
 use testbed::Cluster;
 
 use super::load::Load;
 use crate::steps::Outcome;
 
-/// What was found.
+/// The result of the checks.
 pub(super) struct Checked {
-    /// What is wrong, with examples.
+    /// Each broken rule, with examples.
     wrong: Vec<String>,
     pub(super) runs: String,
     pub(super) lateness: String,
@@ -15,10 +15,10 @@ pub(super) struct Checked {
 
 impl Checked {
     pub(super) fn outcome(&self, seed: u64) -> Outcome {
-        match self.wrong.is_empty() {
-            true => Ok(()),
-            false => Err(format!("seed {seed}:\n{}", self.wrong.join("\n"))),
+        if self.wrong.is_empty() {
+            return Ok(());
         }
+        Err(format!("seed {seed}:\n{}", self.wrong.join("\n")))
     }
 }
 

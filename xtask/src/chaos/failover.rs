@@ -110,8 +110,8 @@ fn check(cluster: &Cluster, ids: &[String]) -> Outcome {
     let found = cluster.ask(&format!("{sql}{REPEATS}")).map_err(|why| why.to_string())?;
     let found: Vec<&str> = found.lines().collect();
     let missing: Vec<&String> = ids.iter().filter(|id| !found.contains(&id.as_str())).collect();
-    match missing.is_empty() {
-        true => Ok(()),
-        false => Err(format!("acknowledged, and not there with all its runs: {missing:?}")),
+    if missing.is_empty() {
+        return Ok(());
     }
+    Err(format!("acknowledged, and not there with all its runs: {missing:?}"))
 }

@@ -24,7 +24,7 @@ const WORKFLOWS: [(&str, &str); 2] = [
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
     pub(super) rate: u64,
-    /// In seconds.
+    /// The seconds between two occurrences.
     pub(super) interval: u64,
     pub(super) repeats: u64,
 }

@@ -126,7 +126,7 @@ pub(crate) fn run(root: &Path, size: &Size) -> Outcome {
     doctor(&world.setup)
 }
 
-/// What is to be done, and when.
+/// An act of the plan, with its time.
 struct Due {
     at: Duration,
     act: Act,
@@ -231,10 +231,11 @@ pub(crate) fn built(root: &Path, is_release: bool) -> Result<PathBuf, String> {
     let mut command = cargo(root);
     command.args(["build", "--locked", "--quiet"]);
     // Without release: with the features of the whole workspace, as tests have built it already.
-    match is_release {
-        true => command.args(["--package", "punctual", "--release"]),
-        false => command.args(["--workspace", "--bin", "punctual"]),
-    };
+    if is_release {
+        command.args(["--package", "punctual", "--release"]);
+    } else {
+        command.args(["--workspace", "--bin", "punctual"]);
+    }
     run_command(&mut command)?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
     Ok(target.join(if is_release { "release" } else { "debug" }).join("punctual"))

@@ -74,7 +74,7 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        // It may be gone already.
+        // The process may be gone already.
         let _ = self.child.kill();
         let _ = self.guard.forget(&self.child);
         let _ = self.child.wait();

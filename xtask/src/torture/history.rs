@@ -32,7 +32,7 @@ pub(super) struct Ask {
     pub(super) reply: Reply,
 }
 
-/// What a client was told.
+/// The answer that a client received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
     /// A status of 200 to 299.
@@ -52,7 +52,7 @@ impl Reply {
     }
 }
 
-/// What is asked for.
+/// A request of a client.
 #[derive(Clone, Debug)]
 pub(super) enum What {
     /// Schedules, in one transaction: all of them or none.
@@ -86,7 +86,7 @@ pub(super) struct Wish {
 /// When a schedule is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// Once.
+    /// The schedule runs once.
     At(Millis),
     /// So many milliseconds apart, since its creation.
     Every(Millis),
@@ -101,7 +101,7 @@ pub(super) enum Work {
     Quick,
     /// The condition of its only step is false: it ends in the decision that starts it.
     Empty,
-    /// One request.
+    /// The run sends one request.
     Post,
     /// One request, which the sink refuses the first time.
     Flaky,
@@ -179,16 +179,16 @@ impl Work {
 /// A request that arrived at the sink.
 #[derive(Clone, Debug)]
 pub(super) struct Hit {
-    /// When it arrived.
+    /// When the request arrived.
     pub(super) at: Millis,
     /// When the sink had it done, just before it answered.
     pub(super) done: Millis,
     pub(super) method: String,
     pub(super) path: String,
-    /// The header `Idempotency-Key`.
+    /// The value of the header `Idempotency-Key`.
     pub(super) key: String,
     pub(super) body: String,
-    /// What the sink answered.
+    /// The status that the sink answered.
     pub(super) status: u16,
 }
 

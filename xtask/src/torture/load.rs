@@ -216,7 +216,7 @@ pub(super) fn impatient(shared: &Shared, seed: u64, name: String) {
     }
 }
 
-/// Somebody for [`hang_up_once`].
+/// A client for [`hang_up_once`].
 pub(super) fn quiet(shared: &Shared, seed: u64) -> Client<'_> {
     Client::new(shared, seed, "quiet".to_owned()).hanging_up(HangsUp::Always)
 }

@@ -7,7 +7,7 @@ use super::history::{
 use super::judge::{Finding, judge};
 use super::sabotage;
 
-/// When it begins.
+/// When the made-up history begins.
 const BEGIN: Millis = 1_000_000_000_000;
 
 /// A history in which everything was as it has to be, with something of every kind.

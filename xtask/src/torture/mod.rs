@@ -36,7 +36,7 @@ use crate::steps::{Outcome, now};
 const CLIENTS: u64 = 6;
 /// Load before the first fault, and after the last one.
 const CALM: Duration = Duration::from_secs(3);
-/// Between two faults.
+/// The time between two faults.
 const BETWEEN: Duration = Duration::from_millis(1_500);
 /// Whatever has not ended this long after the load does not end.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -46,7 +46,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 const QUIET_HANG_UPS: usize = 8;
 const QUIET_PATIENCE: Duration = Duration::from_secs(20);
 
-/// What is tortured, and for how long.
+/// The nodes to torture, and for how long.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) seed: u64,
@@ -60,14 +60,14 @@ pub(crate) struct Options {
     pub(crate) binary: Option<PathBuf>,
 }
 
-/// For how long.
+/// The duration of a torture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Length {
     /// Load without faults, only to have a history that can be sabotaged.
     Calm,
     /// One round of faults.
     Round,
-    /// Round after round.
+    /// Round after round, for this many minutes.
     Minutes(u64),
 }
 

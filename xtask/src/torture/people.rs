@@ -10,7 +10,7 @@ use super::client::{Client, Shared};
 use super::history::{Millis, What};
 use crate::http::{Request, ask};
 
-/// Between two looks.
+/// The time between two looks for approvals.
 const LOOKS: Duration = Duration::from_millis(300);
 /// A person says that a mutation did not happen only when nobody who was disturbed can still
 /// perform it.

@@ -162,11 +162,9 @@ fn told(world: &World, schedules: &[String], run: &str) -> Outcome {
         .chain([run.to_owned()])
         .filter(|what| !has(what))
         .collect();
-    match missing.is_empty() && !output.status.success() {
-        true => Ok(()),
-        false => {
-            let said = said + &String::from_utf8_lossy(&output.stderr);
-            Err(format!("`punctual doctor` does not tell of {missing:?}: {said}"))
-        }
+    if missing.is_empty() && !output.status.success() {
+        return Ok(());
     }
+    let said = said + &String::from_utf8_lossy(&output.stderr);
+    Err(format!("`punctual doctor` does not tell of {missing:?}: {said}"))
 }

@@ -13,7 +13,7 @@ const SHIFT_LIMIT: usize = 48;
 /// shift ends after 24:00 and belongs to the day it begins on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shift {
-    /// Seconds from midnight.
+    /// The opening time, in seconds from midnight.
     pub start: u32,
     /// Seconds from midnight, at most 48 hours.
     pub end: u32,

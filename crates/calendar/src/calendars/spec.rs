@@ -70,9 +70,9 @@ pub enum HoursSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected \"09:00-17:00\" or [\"09:00\", \"17:00\"]")]
 pub enum IntervalSpec {
-    /// `"09:00-17:00"`.
+    /// One text with both times: `"09:00-17:00"`.
     Text(String),
-    /// `["09:00", "17:00"]`.
+    /// A list of both times: `["09:00", "17:00"]`.
     Pair([String; 2]),
 }
 
@@ -93,7 +93,7 @@ pub enum HolidaySpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DetailedHoliday {
-    /// `US`, `DE-BY`.
+    /// The region whose public holidays are days off: `US`, `DE-BY`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub country: Option<String>,
     /// `BY`, if `country` is only `DE`.

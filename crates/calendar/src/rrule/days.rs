@@ -19,7 +19,7 @@ const WEEKS: usize = 53;
 /// The days that pass all day filters.
 #[derive(Debug)]
 pub(super) struct Days {
-    /// Indexed by [`kind`].
+    /// The days that match, for each [`kind`] of year.
     masks: [Mask; 28],
 }
 

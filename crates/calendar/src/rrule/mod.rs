@@ -33,7 +33,7 @@ pub struct Rrule {
     frequency: Frequency,
     interval: u32,
     end: End,
-    /// Sunday is 0.
+    /// The weekday on which weeks begin; Sunday is 0.
     week_start: u8,
     months: Vec<i16>,
     week_numbers: Vec<i16>,
@@ -75,7 +75,7 @@ enum End {
 struct NthWeekday {
     /// 0 means every such weekday.
     nth: i8,
-    /// Sunday is 0.
+    /// The number of the weekday; Sunday is 0.
     weekday: u8,
 }
 
@@ -134,7 +134,7 @@ pub struct Recurrence {
     /// is none.
     span: Option<(Local, Local)>,
     exceptions: Vec<Local>,
-    /// Sorted by instant.
+    /// The dates of RDATE, sorted by instant.
     additions: Vec<Addition>,
 }
 

@@ -73,7 +73,7 @@ impl Display for NthWeekday {
     }
 }
 
-/// `19970902`
+/// A date in the basic format of RFC 5545: `19970902`.
 struct Basic(Date);
 
 impl Display for Basic {
@@ -83,7 +83,7 @@ impl Display for Basic {
     }
 }
 
-/// `19970902T090000`
+/// A date with a time in the basic format of RFC 5545: `19970902T090000`.
 struct BasicTime(DateTime);
 
 impl Display for BasicTime {

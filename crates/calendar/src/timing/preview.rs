@@ -7,7 +7,7 @@ use super::{Timing, just_before};
 use crate::calendars::{PLANNED, Reason};
 use crate::civil;
 
-/// What happens to a nominal time.
+/// The outcome of a nominal time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// The occurrence happens at its nominal time.

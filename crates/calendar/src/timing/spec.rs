@@ -116,7 +116,7 @@ pub struct TimingSpec {
     pub dst: Option<DstOptions>,
 }
 
-/// What an interval is counted from.
+/// The instant from which an interval is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", try_from = "String")]
 pub enum IntervalFrom {
@@ -138,7 +138,7 @@ impl TryFrom<String> for IntervalFrom {
     }
 }
 
-/// `fit: hours`.
+/// The value of `fit`: occurrences move into working hours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", try_from = "String")]
 pub enum Fit {
@@ -154,7 +154,7 @@ impl TryFrom<String> for Fit {
     }
 }
 
-/// What a declaration is built with.
+/// The zones and calendars with which a declaration is built.
 pub struct TimingContext<'a> {
     pub zones: &'a Zones,
     /// When the schedule was created: the default anchor of an interval.

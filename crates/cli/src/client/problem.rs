@@ -28,9 +28,9 @@ pub(super) struct ErrorPlace {
     pub(super) line: Option<u32>,
     /// Column in that line.
     pub(super) column: Option<u32>,
-    /// What is allowed in this position.
+    /// The values or forms that are allowed in this position.
     pub(super) allowed: Option<String>,
-    /// What to write instead.
+    /// The text that the author should write instead.
     #[serde(alias = "try")]
     pub(super) remedy: Option<String>,
 }

@@ -7,7 +7,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// Exit code after a second signal: the one that shells report for Ctrl-C.
 const INTERRUPTED: i32 = 130;
 
-/// Ctrl-C and SIGTERM.
+/// The signals that end a node: Ctrl-C and SIGTERM.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,

@@ -1,4 +1,4 @@
-//! What follows from a change, until nothing more can begin.
+//! Begins the steps that can begin after a change, until nothing more can.
 
 use language::definition::Action;
 

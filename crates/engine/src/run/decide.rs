@@ -376,8 +376,8 @@ impl<F: RunHistory> Decider<'_, F> {
 
     fn index_of_unknown(&self, step: u32) -> Option<usize> {
         let active = self.run.state.active.iter();
-        let mut places = active.enumerate().filter(|(_, active)| active.step == step);
-        places.find(|(_, a)| matches!(a.status, ActivityStatus::Unknown { .. })).map(|(at, _)| at)
+        let mut parts = active.enumerate().filter(|(_, active)| active.step == step);
+        parts.find(|(_, a)| matches!(a.status, ActivityStatus::Unknown { .. })).map(|(at, _)| at)
     }
 
     /// Sets the run's error while the result of an attempt is unknown.

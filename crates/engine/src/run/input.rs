@@ -10,7 +10,7 @@ use crate::ids::{NodeId, RunKey};
 use crate::topics::Message;
 use crate::turn::Damaged;
 
-/// What a decision may look up.
+/// The stored records that a decision about a run may look up.
 pub trait RunHistory {
     /// The error of a failed lookup, or of a stored position that cannot be.
     type Error: From<Damaged>;
@@ -49,7 +49,7 @@ pub enum AttemptEnd {
     Cancelled {
         message: String,
     },
-    /// It is unknown whether the attempt had its effect.
+    /// The node does not know whether the attempt had its effect.
     Unknown {
         message: String,
     },

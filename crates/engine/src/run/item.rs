@@ -23,12 +23,13 @@ pub enum Item {
 impl Item {
     /// The stored number: 0 is the step itself, 1 and above are its items, negative numbers the
     /// others.
-    pub fn number(self) -> i32 {
+    pub const fn number(self) -> i32 {
         match self {
             Item::Reconciling => -2,
             Item::Undoing => -1,
             Item::Whole => 0,
-            Item::Nth(index) => i32::try_from(index).unwrap_or(i32::MAX).saturating_add(1),
+            Item::Nth(index) if index < i32::MAX.unsigned_abs() => index.cast_signed() + 1,
+            Item::Nth(_) => i32::MAX,
         }
     }
 
@@ -40,12 +41,12 @@ impl Item {
         }
     }
 
-    /// Whether it is the step itself.
+    /// Whether this part is the step itself.
     pub fn is_whole(&self) -> bool {
         *self == Item::Whole
     }
 
-    /// Whether it is one of the items.
+    /// Whether this part is one of the items.
     pub fn is_nth(self) -> bool {
         self.index().is_some()
     }

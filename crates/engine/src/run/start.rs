@@ -57,7 +57,7 @@ impl<F: RunHistory> Decider<'_, F> {
     /// queue.
     fn start_mutation(&mut self, at: usize) -> Result<(), F::Error> {
         #[derive(serde::Deserialize)]
-        struct Asked {
+        struct MutationRequest {
             queue: Option<String>,
         }
         let missing = || Damaged(format!("run {} has no {MUTATE} phase", self.run.id));
@@ -65,7 +65,7 @@ impl<F: RunHistory> Decider<'_, F> {
         let record = self.known_record(before)?;
         let output = record.as_ref().and_then(|record| record.output.as_deref());
         match output.map(|output| serde_json::from_str(output.get())) {
-            Some(Ok(Asked { queue: Some(queue) })) => self.queue(at, queue),
+            Some(Ok(MutationRequest { queue: Some(queue) })) => self.queue(at, queue),
             _ => self.perform(at),
         }
         Ok(())

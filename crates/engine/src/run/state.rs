@@ -15,7 +15,7 @@ pub enum StepState {
     /// A part of it is active: see [`RunState::active`].
     Active,
     Completed,
-    /// Finally failed.
+    /// The last attempt has failed.
     Failed,
     /// Its condition did not hold, or it failed and the definition continues without it.
     Skipped,

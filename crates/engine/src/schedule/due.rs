@@ -267,7 +267,7 @@ impl<'b> Decider<'_, 'b> {
         self.tell(Turning::Died { reason });
     }
 
-    /// Which occurrence or run is in the way.
+    /// Names the occurrence or run that keeps the next one from starting.
     fn busy_reason(&self) -> String {
         match self.schedule.progress.active.first() {
             Some(Active::Running { occurrence, .. }) => {

@@ -31,7 +31,8 @@ use language::policy::overlap::IfBusy;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// It has a next time, or waits for its active run. `pause`, its end or a failure moves it on.
+    /// The schedule has a next time, or waits for its active run. A pause, its end or a failure
+    /// moves it on.
     Active,
     /// Nothing new starts. `resume` moves it on.
     Paused,
@@ -190,14 +191,14 @@ pub struct Queued {
 
 /// An input to a schedule.
 #[derive(Clone, Debug)]
-pub enum Input<'a> {
+pub enum Input {
     /// The schedule's wakeup is due.
     Due,
     /// A run of the schedule has ended.
     RunEnded {
         run: RunKey,
         ending: Ending,
-        error: Option<&'a str>,
+        error: Option<String>,
         /// Whether a retry can help, if the run failed.
         retryability: Retryability,
     },
@@ -278,14 +279,14 @@ pub struct DecideContext<'a> {
 /// The transition function: total over status and input. A refusal changes nothing.
 pub fn decide(
     schedule: &mut Schedule,
-    input: Input<'_>,
+    input: Input,
     context: &mut DecideContext<'_>,
 ) -> Result<Decision, Refusal> {
     let mut decider = Decider { schedule, context, decision: Decision::default() };
     match input {
         Input::Due => decider.due(),
         Input::RunEnded { run, ending, error, retryability } => {
-            decider.run_ended(run, ending, error, retryability);
+            decider.run_ended(run, ending, error.as_deref(), retryability);
         }
         Input::Pause => decider.pause()?,
         Input::Resume { catch_up } => decider.resume(catch_up)?,

@@ -1,4 +1,5 @@
-//! What comes next. Lists, pages, feeds, previews and explanations all ask here.
+//! The coming starts, skipped times and retries of a schedule. Lists, pages, feeds, previews and
+//! explanations all ask here.
 
 use std::collections::HashSet;
 
@@ -35,7 +36,7 @@ pub struct Ahead {
     pub reason: Option<String>,
 }
 
-/// What will become of an occurrence.
+/// The expected outcome of an occurrence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AheadFate {
     Kept,

@@ -45,7 +45,7 @@ pub struct Override {
     pub by: String,
 }
 
-/// What an override does with its occurrence.
+/// The change that an override makes to its occurrence.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OverrideAction {

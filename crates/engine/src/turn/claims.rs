@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use language::definition::{Action, WorkerAction};
 
-use super::command::{Answer, Asked, Refused, unknown_run};
+use super::command::{Answer, CommandResult, Refused, unknown_run};
 use super::{Effect, Perform, TransactionReader, Turn, Wakeup, not_there};
 use crate::ids::{RunId, RunKey};
 use crate::run::{self, ActivityStatus, AttemptEnd, Claimant, Input, Part, RunHistory as _};
@@ -92,7 +92,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         worker: &str,
         claimant: &Claimant,
         lease_until: Timestamp,
-    ) -> Asked<B::Error> {
+    ) -> CommandResult<B::Error> {
         let (mut count, mut bytes) = (0, 0);
         for (key, part) in self.reader.queued(queues, limit)? {
             if self.passes_over(Wakeup::Run(key)) {
@@ -126,7 +126,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         token: u32,
         said_by: &Claimant,
         end: AttemptEnd,
-    ) -> Asked<B::Error> {
+    ) -> CommandResult<B::Error> {
         let Some(key) = self.reader.run_key(id)? else { return refuse(unknown_run(id)) };
         self.load_run(key)?;
         let run = self.loaded.runs.get(key);
@@ -148,7 +148,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         token: u32,
         claimant: Claimant,
         lease_until: Timestamp,
-    ) -> Asked<B::Error> {
+    ) -> CommandResult<B::Error> {
         let Some(key) = self.reader.run_key(id)? else { return refuse(unknown_run(id)) };
         let input = Input::Heartbeat { token, claimant, lease_until };
         let beaten = self.decide_run(key, input)?;
@@ -168,7 +168,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         id: &RunId,
         step: &str,
         decision: impl FnOnce(u32) -> Input,
-    ) -> Asked<B::Error> {
+    ) -> CommandResult<B::Error> {
         let Some(key) = self.reader.run_key(id)? else { return refuse(unknown_run(id)) };
         self.load_run(key)?;
         let Some((workflow, version)) =

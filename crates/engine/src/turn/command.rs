@@ -140,7 +140,7 @@ pub enum Command {
     Recompute(Vec<ScheduleId>),
 }
 
-/// What a person does with a schedule.
+/// A change of a schedule's status that a person asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// Stops new occurrences from starting.
@@ -175,7 +175,7 @@ pub struct NewRun {
     pub payload: Option<Box<RawValue>>,
     pub by: Starter,
     pub trace: Option<TraceContext>,
-    /// What happens if other runs prevent it from beginning.
+    /// Whether the run waits or the start is refused if other runs prevent it from beginning.
     pub if_busy: IfBusy,
 }
 
@@ -298,18 +298,19 @@ impl<E> From<Stop<run::Refusal, E>> for Stop<Refused, E> {
     }
 }
 
-pub(super) type Asked<E> = Result<Answer, Stop<Refused, E>>;
+/// The answer to a command, or why it was not carried out.
+pub(super) type CommandResult<E> = Result<Answer, Stop<Refused, E>>;
 
 impl<B: TransactionReader> Turn<'_, B> {
     /// Carries out a command and everything that follows from it. A refused command changes
     /// nothing.
-    pub fn command(&mut self, command: Command) -> Asked<B::Error> {
+    pub fn command(&mut self, command: Command) -> CommandResult<B::Error> {
         let answer = self.answer(command)?;
         self.work_through()?;
         Ok(answer)
     }
 
-    fn answer(&mut self, command: Command) -> Asked<B::Error> {
+    fn answer(&mut self, command: Command) -> CommandResult<B::Error> {
         match command {
             Command::CreateSchedules(new) => self.create_schedules(new),
             Command::EditSchedule { id, patch } => self.edit_schedule(id, &patch),
@@ -382,7 +383,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         }
     }
 
-    pub(super) fn change_run(&mut self, id: &RunId, input: run::Input) -> Asked<B::Error> {
+    pub(super) fn change_run(&mut self, id: &RunId, input: run::Input) -> CommandResult<B::Error> {
         let Some(key) = self.reader.run_key(id)? else { return refuse(unknown_run(id)) };
         self.decide_run(key, input)?;
         Ok(Answer::Run(id.to_string()))

@@ -133,7 +133,7 @@ pub(super) struct WokenAt<S> {
     pub(super) status: S,
 }
 
-/// Schedules and runs are boxed because they are large and a turn moves them from the book to the
+/// Schedules and runs are boxed because they are large and a turn moves them from the reader to the
 /// writes.
 impl Entity for Box<Schedule> {
     type Id = ScheduleId;

@@ -9,7 +9,7 @@ use language::policy::overlap::IfBusy;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::command::{Answer, Asked, NewRun, Refused, Starter};
+use super::command::{Answer, CommandResult, NewRun, Refused, Starter};
 use super::families::Link;
 use super::runs::Origin;
 use super::worklist::Work;
@@ -30,7 +30,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         &mut self,
         topic: TopicId,
         events: Vec<Message>,
-    ) -> Asked<B::Error> {
+    ) -> CommandResult<B::Error> {
         if self.load_topic(topic)?.is_none() {
             return refuse(unknown_topic(topic));
         }
@@ -53,7 +53,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         topic: TopicId,
         message_id: &str,
         by: &str,
-    ) -> Asked<B::Error> {
+    ) -> CommandResult<B::Error> {
         if self.load_topic(topic)?.is_none() {
             return refuse(unknown_topic(topic));
         }
@@ -107,7 +107,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             if consumed {
                 continue;
             }
-            let status = self.fate_now(event.status.clone());
+            let status = self.status_now(event.status.clone());
             match heard {
                 Heard { started: Some(run), .. } => {
                     self.move_event(&status, EventState::Consumed, Some(run), None)?;
@@ -121,7 +121,8 @@ impl<B: TransactionReader> Turn<'_, B> {
         Ok(())
     }
 
-    /// Offers an event to a waiting step, and returns whether the step took it.
+    /// Offers an event to a waiting step, and returns whether the step took it. The run is decided
+    /// at once: an event that it does not take is offered to the next step.
     pub(super) fn offer(
         &mut self,
         run: RunKey,
@@ -134,7 +135,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         if !decided.is_some_and(|decided| decided.took_event) {
             return Ok(false);
         }
-        let status = self.fate_now(event.status.clone());
+        let status = self.status_now(event.status.clone());
         self.move_event(&status, EventState::Consumed, Some(run), None)?;
         Ok(true)
     }
@@ -292,7 +293,7 @@ pub(super) enum Publisher {
     Handler(RunKey, u8),
 }
 
-/// What the triggers did with an event.
+/// The runs that triggers started for an event, and the starts that were refused.
 #[derive(Default)]
 struct Heard {
     /// The last run that a trigger started.

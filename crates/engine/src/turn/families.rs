@@ -109,6 +109,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             return Ok(closed);
         }
         let root = self.parent_by_hop(of)?.root;
+        // A family that may grow may publish everywhere.
         let Some(why) = self.why_full(root)? else { return Ok(closed) };
         let workflow = self.run(of)?.workflow;
         for name in definition.published_topics() {

@@ -5,13 +5,13 @@ use language::definition::HandlerKind;
 use language::policy::overlap::IfBusy;
 
 use super::children::Purpose;
-use super::command::{Answer, Asked, NewRun, Refused, Starter, unknown_workflow};
+use super::command::{Answer, CommandResult, NewRun, Refused, Starter, unknown_workflow};
 use super::worklist::Work;
 use super::{TransactionReader, Turn};
 use crate::handlers::Cause;
 use crate::ids::{HandlerId, RunKey, WorkflowId};
 use crate::schedule;
-use crate::stop::{refuse, unless_refused};
+use crate::stop::refuse;
 
 impl<B: TransactionReader> Turn<'_, B> {
     /// Starts a producer or a consumer by hand.
@@ -20,7 +20,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         id: WorkflowId,
         name: &str,
         new: &NewRun,
-    ) -> Asked<B::Error> {
+    ) -> CommandResult<B::Error> {
         let Some(known) = self.load_workflow(id)? else { return refuse(unknown_workflow(id)) };
         let live = known.live;
         let handler = self.handler_named(id, name)?;
@@ -81,8 +81,14 @@ impl<B: TransactionReader> Turn<'_, B> {
         Ok(Refused::busy(what, self.run_id(Some(run))?))
     }
 
-    /// Starts a producer's run outside its schedule. The run waits until its workflow is free.
-    fn start_producer(&mut self, id: WorkflowId, name: &str, new: &NewRun) -> Asked<B::Error> {
+    /// Starts a producer's run outside its schedule. The run waits until its workflow is free. The
+    /// schedule decides at once, since the caller is told why it refuses.
+    fn start_producer(
+        &mut self,
+        id: WorkflowId,
+        name: &str,
+        new: &NewRun,
+    ) -> CommandResult<B::Error> {
         match self.schedule_of_producer(id, name)? {
             Some(schedule) => {
                 self.decide_schedule(schedule, schedule::Input::Start(new.if_busy), Some(new))?;
@@ -106,8 +112,11 @@ impl<B: TransactionReader> Turn<'_, B> {
             trace: None,
             if_busy: IfBusy::Refuse,
         };
-        // If the schedule refuses because a run is active, that run takes the place of the retry.
-        unless_refused(self.start_producer(workflow, &name, &new))?;
+        // A producer that is no longer declared has no schedule, and nothing to retry.
+        if let Some(schedule) = self.schedule_of_producer(workflow, &name)? {
+            let input = schedule::Input::Start(new.if_busy);
+            self.worklist.add(Work::Schedule(schedule, input, Some(Box::new(new))));
+        }
         Ok(())
     }
 
@@ -119,7 +128,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         id: WorkflowId,
         definition: &Definition,
         new: &NewRun,
-    ) -> Asked<B::Error> {
+    ) -> CommandResult<B::Error> {
         let (mut first, mut refused) = (None, None);
         for (index, producer) in (0_u64..).zip(&definition.producers) {
             let own = match first {

@@ -15,7 +15,6 @@ use crate::handlers::{Cause, Handler};
 use crate::ids::{HandlerId, RunKey, ScheduleId, TopicId, WorkflowId};
 use crate::run::{Run, TriggeredBy};
 use crate::schedule;
-use crate::stop::unless_refused;
 use crate::topics::{EventState, Subscriber};
 
 impl<B: TransactionReader> Turn<'_, B> {
@@ -410,8 +409,7 @@ impl<B: TransactionReader> Turn<'_, B> {
     fn resume_producer(&mut self, id: WorkflowId, name: &str) -> Result<(), B::Error> {
         if let Some(schedule) = self.schedule_of_producer(id, name)? {
             let input = schedule::Input::Resume { catch_up: true };
-            // A schedule that was not paused refuses, and continues anyway.
-            unless_refused(self.decide_schedule(schedule, input, None))?;
+            self.worklist.add(Work::Schedule(schedule, input, None));
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What a decision about a run may look up.
+//! The stored records that a decision about a run may look up.
 
 use super::TransactionReader;
 use super::families::ClosedTopics;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::command::{NewRun, Starter};
 use super::runs::Origin;
 use super::writes::{IncidentWrite, Notice};
-use super::{Change, TransactionReader, Turn};
+use super::{Change, Damaged, TransactionReader, Turn};
 use crate::ids::{IncidentKey, RunKey, ScheduleId, WorkflowId};
 use crate::incidents::{How, Incident, IncidentEnd, Told, ToldOutcome};
 use crate::notices;
@@ -33,7 +33,7 @@ pub(super) struct Failed {
     pub(super) has_died: bool,
 }
 
-/// What the incident is about.
+/// The schedule or workflow that an incident is about.
 #[derive(Clone, Copy)]
 enum Subject {
     Schedule(ScheduleId, WorkflowId),
@@ -391,7 +391,9 @@ impl<B: TransactionReader> Turn<'_, B> {
         };
         let process = self.process(run.workflow, run.version, run.handler.as_deref())?;
         let at = process.steps.iter().position(|known| known.id == step);
-        let Some(at) = at.and_then(|at| u32::try_from(at).ok()) else { return Ok(None) };
+        let at = at.and_then(|at| u32::try_from(at).ok()).ok_or_else(|| {
+            Damaged(format!("run {} failed in step {step}, which its version lacks", run.id))
+        })?;
         let output = self.step_record(run.key, at)?.and_then(|record| record.output);
         let output = output.and_then(|output| serde_json::from_str::<Value>(output.get()).ok());
         Ok(output.as_ref().and_then(written))

@@ -106,7 +106,7 @@ struct Entities {
     events: topics::Events,
     definitions: ById<(WorkflowId, u32), Arc<Definition>>,
     families: families::Families,
-    /// What each handler run leaves behind if it succeeds.
+    /// The state and events that each handler run leaves behind if it succeeds.
     outcomes: ById<RunKey, phases::Outcome>,
     /// The expression scope of the items of the step whose item began last.
     item_scope: Option<crate::run::ItemScope>,
@@ -215,16 +215,31 @@ impl<'a, B: TransactionReader> Turn<'a, B> {
         Turn { context: Context { set_aside: Some(set_aside), ..self.context }, ..self }
     }
 
-    /// The entity that the turn read or decided last. After an error, it is the entity that caused
-    /// it.
+    /// The stored entity that the turn read or decided last. After an error, it is the entity that
+    /// caused it. A run that the turn has created is not stored: the schedule, handler or parent
+    /// that led to it stands for it.
     pub fn deciding(&self) -> Option<Wakeup> {
-        self.deciding
+        let mut last = self.deciding;
+        while let Some(Wakeup::Run(key)) = last
+            && let Some(created) = self.loaded.runs.loaded(key).filter(|loaded| loaded.is_new)
+        {
+            let run = &created.now;
+            let handler = self.loaded.handlers.values().find(|known| known.run == Some(key));
+            let schedule = run.schedule.map(Wakeup::Schedule);
+            let handler = handler.map(|handler| Wakeup::Handler(handler.id));
+            last = schedule.or(handler).or(run.parent.map(|parent| Wakeup::Run(parent.run)));
+        }
+        last
     }
 
-    /// Marks `what` as the entity being decided, and returns whether this turn must skip it.
+    /// Returns whether this turn must skip `what`. Otherwise marks it as the entity being decided:
+    /// a failure is never about one that is set aside already.
     fn passes_over(&mut self, what: Wakeup) -> bool {
-        self.deciding = Some(what);
-        self.context.set_aside.is_some_and(|set_aside| set_aside.contains(&what))
+        let is_set_aside = self.context.set_aside.is_some_and(|aside| aside.contains(&what));
+        if !is_set_aside {
+            self.deciding = Some(what);
+        }
+        is_set_aside
     }
 
     /// Reserves space for this many inputs.

@@ -3,7 +3,7 @@
 
 use language::definition::handlers::MUTATION;
 
-use super::command::{Asked, Refused};
+use super::command::{CommandResult, Refused};
 use super::handlers::handler_name;
 use super::{TransactionReader, Turn};
 use crate::handlers::{Mutation, MutationStatus};
@@ -15,7 +15,7 @@ impl<B: TransactionReader> Turn<'_, B> {
     /// Cancels a run at a person's request. It refuses to cancel a run that may be changing
     /// something outside, since its events would become pending again and the same change would be
     /// repeated.
-    pub(super) fn cancel_by_hand(&mut self, id: &RunId, reason: String) -> Asked<B::Error> {
+    pub(super) fn cancel_by_hand(&mut self, id: &RunId, reason: String) -> CommandResult<B::Error> {
         if let Some(key) = self.reader.run_key(id)?
             && self.load_run(key)?
             && let Some(MutationStatus::InFlight | MutationStatus::Unknown) =
@@ -40,7 +40,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         step: Option<String>,
         resolution: Resolution,
         by: String,
-    ) -> Asked<B::Error> {
+    ) -> CommandResult<B::Error> {
         if let Some(unfinished) = self.unfinished(id)? {
             return self.resolve_unfinished(id, unfinished, resolution, &format!("says {by}"));
         }

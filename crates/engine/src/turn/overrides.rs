@@ -3,7 +3,7 @@
 use calendar::{Fate, Timing};
 use jiff::{SignedDuration, Timestamp};
 
-use super::command::{Answer, Asked, Refused};
+use super::command::{Answer, CommandResult, Refused};
 use super::{Change, OverrideWrite, TransactionReader, Turn};
 use crate::ids::ScheduleId;
 use crate::schedule::{Due, Override, OverrideAction, Status, Upcoming};
@@ -16,7 +16,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         nominal: Timestamp,
         action: Option<OverrideAction>,
         by: String,
-    ) -> Asked<B::Error> {
+    ) -> CommandResult<B::Error> {
         if !self.load_schedule(id)? {
             return refuse(Refused::unknown_schedule(id));
         }

@@ -48,7 +48,7 @@ pub(super) struct Produced {
     /// The new state; `None` keeps the earlier one.
     pub(super) state: Option<Box<RawValue>>,
     pub(super) publish: Vec<ToPublish>,
-    /// What the published events were derived from.
+    /// The inputs from which the published events were derived.
     pub(super) inputs: Option<Value>,
     pub(super) log: Option<Value>,
 }

@@ -14,7 +14,7 @@ use super::events::Publisher;
 use super::handlers::handler_name;
 use super::phase_result::{Produced, Reserved, Wrong, wake_at};
 use super::worklist::Work;
-use super::{Damaged, TransactionReader, Turn};
+use super::{Damaged, TransactionReader, Turn, Wakeup};
 use crate::handlers::{Cause, MutationStatus};
 use crate::ids::{HandlerId, RunKey, TopicId, WorkflowId};
 use crate::run::family::HOPS;
@@ -25,7 +25,7 @@ use crate::topics::{EventState, EventStatus, Message};
 /// The maximum number of pending events for a phase that cannot query events itself.
 const GIVEN: usize = 100;
 
-/// What a handler's run leaves behind if it succeeds.
+/// The state and events that a handler's run leaves behind if it succeeds.
 #[derive(Default)]
 pub(super) struct Outcome {
     state: Option<Box<RawValue>>,
@@ -322,6 +322,8 @@ impl<B: TransactionReader> Turn<'_, B> {
         }
         let (workflow, definition) = self.whole_definition(key)?;
         let id = self.handler_named(workflow, handler_name(&run)?)?;
+        // Without this run the handler can be decided, so a failure is about the run.
+        self.deciding = Some(Wakeup::Run(key));
         let kind = match id {
             Some(id) => {
                 let handler = self.handler_mut(id)?;
@@ -408,6 +410,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             (true, None) => self.leave_behind(run.key, handler_name(run)?)?,
             (false, _) => self.release(&reserved)?,
         }
+        // A consumer that is gone retries nothing.
         let Some(id) = id else { return Ok(()) };
         let now = self.context.moment.now;
         if retryability == Retryability::NoEffect {

@@ -11,15 +11,19 @@ use language::policy::overlap::IfBusy;
 use language::schedule::{Declared, read_written};
 
 use super::children::Purpose;
-use super::command::{Answer, Asked, NewRun, NewSchedule, Refused, Starter, unknown_workflow};
+use super::command::{
+    Answer, CommandResult, NewRun, NewSchedule, Refused, Starter, unknown_workflow,
+};
+use super::worklist::Work;
 use super::{
     Change, Damaged, IncidentWrite, Notice, Revision, TransactionReader, Turn, Workflow,
     WorkflowStatus,
 };
 use crate::ids::WorkflowId;
 use crate::incidents::{How, IncidentEnd};
+use crate::run;
 use crate::schedule::{Input, Schedule, Status};
-use crate::stop::{Stop, refuse, unless_refused};
+use crate::stop::{Stop, refuse};
 
 impl<B: TransactionReader> Turn<'_, B> {
     pub(super) fn save_workflow(
@@ -28,7 +32,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         definition: &Arc<Definition>,
         publish: bool,
         folder: Option<String>,
-    ) -> Asked<B::Error> {
+    ) -> CommandResult<B::Error> {
         let now = self.context.moment.now;
         let known = self.reader.workflow_named(&definition.name)?;
         let (id, is_new) = match known {
@@ -91,7 +95,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         &mut self,
         id: WorkflowId,
         which: impl FnOnce(&Workflow) -> Option<u32>,
-    ) -> Asked<B::Error> {
+    ) -> CommandResult<B::Error> {
         let Some(known) = self.load_workflow(id)? else { return refuse(unknown_workflow(id)) };
         let Some(revision) = which(known) else {
             let message = "Cannot publish workflow that has no such revision.".to_owned();
@@ -134,7 +138,9 @@ impl<B: TransactionReader> Turn<'_, B> {
         Ok(())
     }
 
-    /// Stops or restarts the clocks of deadlines that do not count while the workflow is paused.
+    /// Stops or restarts the clocks of deadlines that do not count while the workflow is paused:
+    /// those of all active runs in this turn, since a run that is left for a later one would count
+    /// the time in between.
     fn hold_clocks(&mut self, id: WorkflowId, live: Option<u32>) -> Result<(), B::Error> {
         let live = match live {
             Some(live) => self.definition_if_readable(id, live)?,
@@ -144,7 +150,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             return Ok(());
         }
         for key in self.reader.active_runs(id, usize::MAX)? {
-            self.wake_run(key)?;
+            self.worklist.add(Work::Tell(key, run::Input::Wake));
         }
         Ok(())
     }
@@ -211,7 +217,8 @@ impl<B: TransactionReader> Turn<'_, B> {
                 trace: None,
                 if_busy: IfBusy::Wait,
             };
-            unless_refused(self.decide_schedule(id, Input::Start(IfBusy::Wait), Some(&run)))?;
+            let input = Input::Start(IfBusy::Wait);
+            self.worklist.add(Work::Schedule(id, input, Some(Box::new(run))));
         }
         Ok(())
     }
@@ -225,7 +232,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         let id = schedule.id;
         let DeclaredSchedule { by, enabled, declared } = declared;
         if declared != schedule.declared {
-            unless_refused(self.decide_schedule(id, Input::Edit(declared), None))?;
+            self.worklist.add(Work::Schedule(id, Input::Edit(declared), None));
         }
         // A trigger that a person paused stays paused unless the new definition changes `enabled`.
         let was_enabled = before.and_then(|before| match &by {
@@ -241,13 +248,12 @@ impl<B: TransactionReader> Turn<'_, B> {
         }
         if was_enabled != Some(enabled) {
             let input = if enabled { Input::Resume { catch_up: false } } else { Input::Pause };
-            // The schedule refuses if it already has that status, which is fine.
-            unless_refused(self.decide_schedule(id, input, None))?;
+            self.worklist.add(Work::Schedule(id, input, None));
         }
         Ok(())
     }
 
-    pub(super) fn archive_workflow(&mut self, id: WorkflowId) -> Asked<B::Error> {
+    pub(super) fn archive_workflow(&mut self, id: WorkflowId) -> CommandResult<B::Error> {
         let now = self.context.moment.now;
         let Some(workflow) = self.load_workflow(id)? else { return refuse(unknown_workflow(id)) };
         let (revision, status) = (workflow.newest, workflow.status);
@@ -281,7 +287,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         id: WorkflowId,
         paused: bool,
         reason: Option<String>,
-    ) -> Asked<B::Error> {
+    ) -> CommandResult<B::Error> {
         let now = self.context.moment.now;
         let Some(workflow) = self.load_workflow(id)? else { return refuse(unknown_workflow(id)) };
         if workflow.paused == paused {

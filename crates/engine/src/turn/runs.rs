@@ -230,10 +230,12 @@ impl<B: TransactionReader> Turn<'_, B> {
     /// count as a move.
     fn is_moved(&self, key: RunKey) -> bool {
         let Some(run) = self.loaded.runs.get(key) else { return false };
+        // A run without a schedule or without times belongs to no occurrence.
         let (Some(id), Some(nominal), Some(effective)) = (run.schedule, run.nominal, run.effective)
         else {
             return false;
         };
+        // Without the schedule, which may be deleted, the spread is not known.
         let Some(schedule) = self.loaded.schedules.get(id).filter(|_| nominal != effective) else {
             return nominal != effective;
         };
@@ -337,6 +339,7 @@ impl<B: TransactionReader> Turn<'_, B> {
     /// Updates the ledger: the occurrence has its run, but no slot yet.
     pub(super) fn note_waiting(&mut self, key: RunKey) -> Result<(), B::Error> {
         let run = self.run(key)?;
+        // A retry continues the row of its occurrence, and other runs have none.
         let RunId::Occurrence { schedule, n, retry: 0 } = run.id else { return Ok(()) };
         if run.state.start_reason.is_some() {
             return Ok(());
@@ -443,14 +446,14 @@ impl<B: TransactionReader> Turn<'_, B> {
         let starts_left = &mut self.worklist.starts_left;
         // Each decision looks at every active part, so a decision about many counts as several.
         *starts_left = starts_left.saturating_sub(entity.now.state.active.len() / PARTS);
-        let performer = NodeCapacity { node, free: &mut free, starts_left, is_paused };
+        let capacity = NodeCapacity { node, free: &mut free, starts_left, is_paused };
         let mut decision = run::decide(
             &mut entity.now,
             &definition,
             self.context.rules,
             input,
             now,
-            performer,
+            capacity,
             &mut history,
         )?;
         let taken = slots.saturating_sub(free);

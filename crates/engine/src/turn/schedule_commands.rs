@@ -3,14 +3,14 @@
 use jiff::SignedDuration;
 use language::schedule::{self as written, Plan, Written};
 
-use super::command::{Answer, Asked, NewSchedule, Refused, Verb};
+use super::command::{Answer, CommandResult, NewSchedule, Refused, Verb};
 use super::{Change, TransactionReader, Turn};
 use crate::ids::{ScheduleId, WorkflowId};
 use crate::schedule::{Input, Refusal, Schedule};
 use crate::stop::{Stop, refuse};
 
 impl<B: TransactionReader> Turn<'_, B> {
-    pub(super) fn create_schedules(&mut self, new: Vec<NewSchedule>) -> Asked<B::Error> {
+    pub(super) fn create_schedules(&mut self, new: Vec<NewSchedule>) -> CommandResult<B::Error> {
         let now = self.context.moment.now;
         let mut plans = Vec::with_capacity(new.len());
         let mut invalid = Vec::new();
@@ -57,7 +57,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         id
     }
 
-    pub(super) fn edit_schedule(&mut self, id: ScheduleId, patch: &str) -> Asked<B::Error> {
+    pub(super) fn edit_schedule(&mut self, id: ScheduleId, patch: &str) -> CommandResult<B::Error> {
         if !self.load_schedule(id)? {
             return refuse(Refused::unknown_schedule(id));
         }
@@ -107,6 +107,7 @@ impl<B: TransactionReader> Turn<'_, B> {
     /// create it again.
     fn refuse_if_declared(&mut self, id: ScheduleId) -> Result<(), Stop<Refused, B::Error>> {
         let schedule = self.schedule(id)?;
+        // A schedule that a person created may be deleted.
         let Some(by) = schedule.declared_by.clone() else { return Ok(()) };
         let workflow = self.workflow(schedule.workflow)?.name.clone();
         Err(Stop::Refused(Refused::Conflict(format!(
@@ -116,7 +117,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         ))))
     }
 
-    pub(super) fn delete_schedules(&mut self, ids: &[ScheduleId]) -> Asked<B::Error> {
+    pub(super) fn delete_schedules(&mut self, ids: &[ScheduleId]) -> CommandResult<B::Error> {
         for id in ids {
             if self.load_schedule(*id)? {
                 self.refuse_if_declared(*id)?;
@@ -138,7 +139,11 @@ impl<B: TransactionReader> Turn<'_, B> {
         Ok(exists)
     }
 
-    pub(super) fn control_schedule(&mut self, id: ScheduleId, verb: Verb) -> Asked<B::Error> {
+    pub(super) fn control_schedule(
+        &mut self,
+        id: ScheduleId,
+        verb: Verb,
+    ) -> CommandResult<B::Error> {
         let (input, name) = match verb {
             Verb::Pause => (Input::Pause, None),
             Verb::Resume { catch_up } => (Input::Resume { catch_up }, None),

@@ -25,7 +25,7 @@ impl<B: TransactionReader> Turn<'_, B> {
     pub(super) fn decide_schedule(
         &mut self,
         id: ScheduleId,
-        input: Input<'_>,
+        input: Input,
         by_hand: Option<&NewRun>,
     ) -> Result<(), Stop<Refused, B::Error>> {
         if !self.load_schedule(id)? {
@@ -76,14 +76,14 @@ impl<B: TransactionReader> Turn<'_, B> {
         let is_due = matches!(input, Input::Due);
         let (first_new, told_at) = (entity.now.progress.n, entity.now.updated_at);
         let mut new_key = || self.reader.new_run_key();
-        let mut situation = DecideContext {
+        let mut context = DecideContext {
             plan: &plan,
             overrides: &overrides,
             hold,
             moment: self.context.moment,
             new_key: &mut new_key,
         };
-        let mut decision = match schedule::decide(&mut entity.now, input, &mut situation) {
+        let mut decision = match schedule::decide(&mut entity.now, input, &mut context) {
             Ok(decision) => decision,
             Err(refusal) => return refuse(self.refused(id, refusal)?),
         };
@@ -155,6 +155,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         &mut self,
         key: Option<RunKey>,
     ) -> Result<Option<crate::ids::RunId>, B::Error> {
+        // A refusal may name no run, or one that is set aside.
         let Some(key) = key else { return Ok(None) };
         self.load_run(key)?;
         Ok(self.loaded.runs.get(key).map(|run| run.id.clone()))
@@ -199,7 +200,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             self.record(entry);
         }
         for turning in decision.turnings {
-            self.tell_turning(id, turning);
+            self.tell_turning(id, turning)?;
         }
         for key in decision.cancels {
             let reason = "cancelled: a later occurrence takes its place".to_owned();
@@ -233,16 +234,17 @@ impl<B: TransactionReader> Turn<'_, B> {
             self.record(entry);
         }
         if has_died {
-            self.tell_turning(id, Turning::Died { reason: error.clone() });
+            self.tell_turning(id, Turning::Died { reason: error.clone() })?;
         }
         self.schedule_failed(id, Failed { run: None, due: None, error, has_died })
     }
 
     /// Adds a notice that observers receive after the commit.
-    fn tell_turning(&mut self, id: ScheduleId, turning: Turning) {
-        let Some(schedule) = self.loaded.schedules.get(id) else { return };
+    fn tell_turning(&mut self, id: ScheduleId, turning: Turning) -> Result<(), B::Error> {
+        let schedule = self.schedule(id)?;
         let (name, workflow) = (schedule.declared.name.clone(), schedule.workflow);
         self.output.notices.push(Notice::Turning { schedule: id, name, workflow, turning });
+        Ok(())
     }
 
     /// The last ledger row that this turn wrote about an occurrence.

@@ -2,7 +2,7 @@
 
 use language::policy::overlap::IfBusy;
 
-use super::command::{Answer, Asked, NewRun, Refused, unknown_run, unknown_workflow};
+use super::command::{Answer, CommandResult, NewRun, Refused, unknown_run, unknown_workflow};
 use super::runs::Origin;
 use super::{TransactionReader, Turn, Wakeup, WorkflowStatus, not_there};
 use crate::ids::{RunId, RunKey, ScheduleId, WorkflowId};
@@ -14,7 +14,11 @@ use crate::stop::{Stop, refuse};
 const LOOKED_AT: usize = 128;
 
 impl<B: TransactionReader> Turn<'_, B> {
-    pub(super) fn start_schedule(&mut self, id: ScheduleId, new: &NewRun) -> Asked<B::Error> {
+    pub(super) fn start_schedule(
+        &mut self,
+        id: ScheduleId,
+        new: &NewRun,
+    ) -> CommandResult<B::Error> {
         if !self.load_schedule(id)? {
             return refuse(Refused::unknown_schedule(id));
         }
@@ -84,7 +88,11 @@ impl<B: TransactionReader> Turn<'_, B> {
         Ok(processes)
     }
 
-    pub(super) fn start_workflow(&mut self, id: WorkflowId, new: &NewRun) -> Asked<B::Error> {
+    pub(super) fn start_workflow(
+        &mut self,
+        id: WorkflowId,
+        new: &NewRun,
+    ) -> CommandResult<B::Error> {
         let Some(workflow) = self.load_workflow(id)?.cloned() else {
             return refuse(unknown_workflow(id));
         };
@@ -110,7 +118,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         id: &RunId,
         from_start: bool,
         new: &NewRun,
-    ) -> Asked<B::Error> {
+    ) -> CommandResult<B::Error> {
         let Some(key) = self.reader.run_key(id)? else { return refuse(unknown_run(id)) };
         self.load_run(key)?;
         let Some(run) = self.loaded.runs.get(key).cloned() else { return refuse(unknown_run(id)) };
@@ -192,7 +200,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         id: WorkflowId,
         trigger: &str,
         new: &NewRun,
-    ) -> Asked<B::Error> {
+    ) -> CommandResult<B::Error> {
         let Some(workflow) = self.load_workflow(id)? else { return refuse(unknown_workflow(id)) };
         let (name, paused) = (workflow.name.clone(), workflow.paused);
         let live = workflow.live.filter(|_| workflow.status == WorkflowStatus::Published);

@@ -15,7 +15,7 @@ use crate::topics::{Event, EventState, EventStatus, Message, Topic};
 /// Reading so many events takes as long as one start of a turn.
 const MOVED_PER_START: usize = 32;
 
-/// What a turn knows about events.
+/// The events that a turn has published or moved to another state.
 #[derive(Default)]
 pub(super) struct Events {
     /// Events that were published or changed state in this turn.
@@ -175,7 +175,7 @@ impl<B: TransactionReader> Turn<'_, B> {
     }
 
     /// The current state of an event, including changes of this turn.
-    pub(super) fn fate_now(&self, status: EventStatus) -> EventStatus {
+    pub(super) fn status_now(&self, status: EventStatus) -> EventStatus {
         self.loaded.events.statuses.get(&status.key).cloned().unwrap_or(status)
     }
 
@@ -189,7 +189,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         let now = known.into_iter().zip(message_ids).map(|(known, message_id)| {
             let new = self.loaded.events.new.get(&(topic, message_id.clone()));
             let new = new.and_then(|key| self.loaded.events.statuses.get(key)).cloned();
-            new.or_else(|| known.map(|status| self.fate_now(status)))
+            new.or_else(|| known.map(|status| self.status_now(status)))
         });
         Ok(now.collect())
     }
@@ -227,8 +227,12 @@ impl<B: TransactionReader> Turn<'_, B> {
 
     /// The events that a run has reserved, including changes of this turn.
     pub(super) fn reserved_by(&mut self, run: RunKey) -> Result<Vec<EventStatus>, B::Error> {
-        let mut reserved: Vec<EventStatus> =
-            self.reader.reserved_by(run)?.into_iter().map(|status| self.fate_now(status)).collect();
+        let mut reserved: Vec<EventStatus> = self
+            .reader
+            .reserved_by(run)?
+            .into_iter()
+            .map(|status| self.status_now(status))
+            .collect();
         let known: HashSet<EventKey> = reserved.iter().map(|status| status.key).collect();
         let new =
             self.loaded.events.statuses.values().filter(|status| !known.contains(&status.key));
@@ -304,7 +308,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         let mut events = Vec::new();
         for key in keys {
             if let Some(mut event) = self.reader.event(key)? {
-                event.status = self.fate_now(event.status);
+                event.status = self.status_now(event.status);
                 events.push(event);
             }
         }

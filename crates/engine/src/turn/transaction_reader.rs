@@ -26,12 +26,15 @@ pub trait TransactionReader {
     /// The reason why a value cannot be read, or is not as it must be.
     type Error: From<Damaged>;
 
+    /// Whether an error is about one stored value that cannot be read, so that others still can.
+    fn is_unreadable(error: &Self::Error) -> bool;
+
     /// The schedule with this id; `None` if it does not exist.
     fn schedule(&mut self, id: ScheduleId) -> Result<Option<Box<Schedule>>, Self::Error>;
     /// The overrides of a schedule's occurrences.
     fn overrides(&mut self, id: ScheduleId) -> Result<Vec<Override>, Self::Error>;
-    /// Those of the given nominal times whose occurrences have run or wait to run, according to the
-    /// ledger.
+    /// Of the given nominal times, those whose occurrences have run or wait to run, according to
+    /// the ledger.
     fn ran_of(
         &mut self,
         id: ScheduleId,
@@ -58,13 +61,15 @@ pub trait TransactionReader {
         id: WorkflowId,
         revision: u32,
     ) -> Result<Option<Arc<Definition>>, Self::Error> {
-        self.definition(id, revision)
+        let read = self.definition(id, revision);
+        read.or_else(|error| if Self::is_unreadable(&error) { Ok(None) } else { Err(error) })
     }
     /// The run with this key; `None` if it does not exist.
     fn run(&mut self, key: RunKey) -> Result<Option<Box<Run>>, Self::Error>;
     /// A run; `None` also if it is stored but cannot be read. For callers that can do without it.
     fn run_if_readable(&mut self, key: RunKey) -> Result<Option<Box<Run>>, Self::Error> {
-        self.run(key)
+        let read = self.run(key);
+        read.or_else(|error| if Self::is_unreadable(&error) { Ok(None) } else { Err(error) })
     }
     /// The run with this id.
     fn run_key(&mut self, id: &RunId) -> Result<Option<RunKey>, Self::Error>;

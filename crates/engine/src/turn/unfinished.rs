@@ -4,7 +4,7 @@
 use language::definition::Definition;
 use language::definition::handlers::{MUTATION, NEXT};
 
-use super::command::{Answer, Asked, NewRun, Refused};
+use super::command::{Answer, CommandResult, NewRun, Refused};
 use super::worklist::Work;
 use super::{TransactionReader, Turn};
 use crate::handlers::{Cause, Handler};
@@ -48,7 +48,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         unfinished: Unfinished,
         resolution: Resolution,
         by: &str,
-    ) -> Asked<B::Error> {
+    ) -> CommandResult<B::Error> {
         match resolution {
             Resolution::DidNotHappen => {
                 self.call_handler(unfinished.consumer, Cause::ByHand)?;
@@ -77,7 +77,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         &mut self,
         unfinished: Unfinished,
         new: &NewRun,
-    ) -> Asked<B::Error> {
+    ) -> CommandResult<B::Error> {
         self.call_handler(unfinished.consumer, Cause::ByHand)?;
         let handler = self.handler_mut(unfinished.consumer)?;
         handler.retry_at = None;
@@ -95,6 +95,8 @@ impl<B: TransactionReader> Turn<'_, B> {
         earlier: RunKey,
         new: &NewRun,
     ) -> Result<(), B::Error> {
+        // A run that is set aside has no successor yet. It stays with its consumer, which continues
+        // it once it can be read.
         let Some(key) = self.go_on_with(earlier, new)? else { return Ok(()) };
         for status in self.reserved_by(earlier)? {
             self.move_event(&status, EventState::Reserved, Some(key), None)?;
@@ -118,7 +120,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         status: &EventStatus,
         message_id: &str,
         by: &str,
-    ) -> Asked<B::Error> {
+    ) -> CommandResult<B::Error> {
         let Some(run) = status.run else {
             let message = format!("Cannot skip event {message_id}: it is reserved by no run.");
             return refuse(Refused::Conflict(message));

@@ -1,18 +1,21 @@
-//! The worklist of a turn: what a decision about one schedule, run or handler means for others. No
-//! decision calls the next one. Each consequence waits in a list, and one loop carries them out one
-//! by one, so that a chain of runs, children, events, handlers and schedules of any length needs
-//! only the stack of a single link.
+//! The worklist of a turn: what a decision about one schedule, run, handler or workflow means for
+//! others. Each consequence waits in a list, and one loop carries them out one by one, so that a
+//! chain of runs, children, events, handlers and schedules of any length needs only the stack of a
+//! single link.
+//!
+//! One consequence does not wait: an event that is offered to a waiting step, because the step's
+//! answer decides who receives the event next. What follows from that answer waits in the list.
 
 use std::collections::VecDeque;
 
+use super::command::NewRun;
 use super::events::Publisher;
 use super::writes::{ApprovalWrite, WaitWrite};
 use super::{Damaged, Effect, TransactionReader, Turn, Wakeup};
 use crate::ids::{RunKey, ScheduleId, TopicId, WorkflowId};
 use crate::ledger::Outcome;
 use crate::run::{
-    self, Awaiting, Decision, Ending, Input, Item, NewChild, Part, Published, Retryability,
-    RunError,
+    self, Awaiting, Decision, Input, Item, NewChild, Part, Published, Retryability, RunError,
 };
 use crate::schedule;
 use crate::stop::unless_refused;
@@ -25,9 +28,12 @@ const RESERVED: usize = 4;
 pub(super) enum Work {
     /// A step of this run starts a run of another workflow.
     StartChild(RunKey, NewChild),
-    /// This run receives an input: its child has ended or could not be started, or somebody cancels
-    /// it.
+    /// This run receives an input: its child has ended or could not be started, somebody cancels
+    /// it, or its workflow was paused or resumed.
     Tell(RunKey, Input),
+    /// This schedule receives an input: its run has ended, a publication declares it differently,
+    /// or its producer runs at once. The run describes the one that the input starts.
+    Schedule(ScheduleId, schedule::Input, Option<Box<NewRun>>),
     /// This pending run begins if there is free capacity for it.
     Begin(RunKey),
     /// Events were published to this topic. Waiting steps and triggers receive them.
@@ -48,15 +54,6 @@ pub(super) enum Work {
     },
     /// A run has ended that no schedule started and no step waits for.
     Judge(RunKey),
-    /// A run has ended that an occurrence or a retry of this schedule started.
-    Settle {
-        schedule: ScheduleId,
-        run: RunKey,
-        ending: Ending,
-        error: Option<String>,
-        /// Whether a retry can help.
-        retryability: Retryability,
-    },
 }
 
 /// Consequences that wait to be carried out. Those of the last decision come before those of
@@ -111,6 +108,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         match work {
             Work::StartChild(of, child) => self.create_child(of, child),
             Work::Tell(run, input) => self.tell_run(run, input),
+            Work::Schedule(id, input, run) => self.tell_schedule(id, input, run.as_deref()),
             Work::Begin(run) => self.begin_or_wait(run),
             Work::TellListeners(topic, events, by) => self.tell_listeners(topic, &events, by),
             Work::TellConsumers(topic) => self.tell_consumers(topic),
@@ -121,13 +119,6 @@ impl<B: TransactionReader> Turn<'_, B> {
                 self.handler_run_ended(run, retryability)
             }
             Work::Judge(run) => self.judge_run(run),
-            Work::Settle { schedule, run, ending, error, retryability } => {
-                let error = error.as_deref();
-                let input = schedule::Input::RunEnded { run, ending, error, retryability };
-                // A schedule that was deleted meanwhile needs no notification.
-                unless_refused(self.decide_schedule(schedule, input, None))?;
-                Ok(())
-            }
         }
     }
 
@@ -149,6 +140,19 @@ impl<B: TransactionReader> Turn<'_, B> {
             return Ok(());
         }
         unless_refused(self.decide_run(key, input))?;
+        Ok(())
+    }
+
+    /// Gives a schedule an input that another entity caused. A schedule that was deleted meanwhile
+    /// ignores it, as does one whose status leaves nothing to do: it is paused or active already,
+    /// or its active run takes the place of the one to start.
+    fn tell_schedule(
+        &mut self,
+        id: ScheduleId,
+        input: schedule::Input,
+        run: Option<&NewRun>,
+    ) -> Result<(), B::Error> {
+        unless_refused(self.decide_schedule(id, input, run))?;
         Ok(())
     }
 
@@ -262,8 +266,8 @@ impl<B: TransactionReader> Turn<'_, B> {
             self.worklist.add(Work::Judge(key));
         }
         if let Some(schedule) = schedule {
-            let run = key;
-            self.worklist.add(Work::Settle { schedule, run, ending, error, retryability });
+            let input = schedule::Input::RunEnded { run: key, ending, error, retryability };
+            self.worklist.add(Work::Schedule(schedule, input, None));
         }
         Ok(())
     }

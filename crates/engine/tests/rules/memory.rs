@@ -59,6 +59,10 @@ impl Memory {
 impl TransactionReader for Memory {
     type Error = Damaged;
 
+    fn is_unreadable(_: &Damaged) -> bool {
+        false
+    }
+
     fn schedule(&mut self, id: ScheduleId) -> Result<Option<Box<Schedule>>, Damaged> {
         Ok(self.schedules.get(&id).cloned().map(Box::new))
     }

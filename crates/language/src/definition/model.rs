@@ -92,7 +92,7 @@ pub struct Output {
     pub source: Value,
 }
 
-/// What starts a workflow.
+/// A trigger, which starts a workflow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trigger {
     /// The id, unique in the workflow.
@@ -180,7 +180,7 @@ pub struct Step {
     pub deadline: Option<Deadline>,
 }
 
-/// What undoes a step.
+/// The action that undoes a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Compensation {
     /// The action, which a node or a worker performs.
@@ -235,7 +235,7 @@ impl StepRetry {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnError {
-    /// The run fails.
+    /// The run fails with the step.
     #[default]
     FailProcess,
     /// The step counts as skipped, and the run continues.

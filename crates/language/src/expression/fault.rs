@@ -12,9 +12,9 @@ pub struct Fault {
     pub span: Range<usize>,
     /// What is wrong, in one line. It never contains a value, which could be a secret.
     pub message: String,
-    /// What is allowed there.
+    /// The values or forms that are allowed in this position.
     pub allowed: Option<String>,
-    /// What to write instead.
+    /// The text that the author should write instead.
     pub remedy: Option<String>,
 }
 

@@ -114,7 +114,7 @@ pub struct Path {
 /// The value at which a [`Path`] begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Base {
-    /// `input` or `item`.
+    /// The value of a scope that is named `input` or `item`.
     Root(Root),
     /// One of these values. An empty list is a value of which no part exists, so it is none.
     OneOf(Vec<Path>),

@@ -11,7 +11,7 @@ use super::references::{References, Root};
 use super::syntax::Source;
 use super::{Scope, inside};
 
-/// What a condition requires of an event.
+/// The values that a condition requires of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Requirement {
     /// A field of the event must equal a value.

@@ -92,9 +92,7 @@ pub enum JsonType {
     Object,
     Array,
     String,
-    /// Any number.
     Number,
-    /// A whole number.
     Integer,
     Boolean,
     Null,

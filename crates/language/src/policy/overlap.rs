@@ -15,7 +15,7 @@ pub enum Overlap {
     QueueAll,
     /// Cancel the active run. The new one starts when it has ended.
     Cancel,
-    /// Run concurrently.
+    /// The occurrence runs beside the active ones.
     Allow,
     /// The schedule dies, unless the overlap involves a made-up occurrence.
     Error,
@@ -67,15 +67,15 @@ pub enum IfBusy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Start,
-    /// It does not run.
+    /// The occurrence does not run.
     Skip,
-    /// It waits at the end of the queue.
+    /// The occurrence waits at the end of the queue.
     Queue,
     /// A queued occurrence stands for it.
     Coalesce,
     /// Active runs are cancelled, queued occurrences are dropped, and this one is queued.
     Replace,
-    /// It fails, and the schedule dies.
+    /// The occurrence fails, and the schedule dies.
     Fail,
 }
 

@@ -201,7 +201,7 @@ fn set(written: &mut Written, key: &str, value: &RawValue) -> Result<(), Box<Mis
             written.also_workflow = before.filter(|_| named.is_some());
         }
         "trigger_node_id" => written.trigger = read(key, value)?,
-        // It is shown as `null` for a schedule that no definition declares.
+        // The API shows `trigger` as `null` for a schedule that no definition declares.
         "trigger" => written.trigger = read::<Option<_>>(key, value)?.or(written.trigger.take()),
         "overlap" => declared.overlap = read::<Option<_>>(key, value)?.unwrap_or_default(),
         "queue_limit" => declared.queue_limit = read(key, value)?,

@@ -62,21 +62,14 @@ impl Default for ScriptLimits {
 /// The limit that ended a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Limit {
-    /// [`ScriptLimits::heap_bytes`].
     Memory,
-    /// [`ScriptLimits::stack_bytes`].
     Stack,
-    /// [`ScriptLimits::cpu`].
     CpuTime,
-    /// [`ScriptLimits::wall`].
     WallTime,
     /// [`ScriptLimits::result_bytes`], or a result nested more deeply than JSON readers accept.
     Result,
-    /// [`ScriptLimits::source_bytes`].
     Source,
-    /// [`ScriptLimits::calls`] or [`ScriptLimits::calls_bytes`].
     Calls,
-    /// [`ScriptLimits::events`] or [`ScriptLimits::events_bytes`].
     Events,
     /// The process that evaluated the script broke down: the operating system ended it, or it sent
     /// a message that cannot be read.

@@ -101,7 +101,7 @@ impl Driver {
     fn may_begin(&self, is_called: bool) -> bool {
         match self.in_flight {
             0 => is_called || self.has_more(),
-            flying => flying < self.store.turns_at_a_time() && self.has_more_beside(),
+            in_flight => in_flight < self.store.turns_at_a_time() && self.has_more_beside(),
         }
     }
 

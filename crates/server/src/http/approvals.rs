@@ -1,4 +1,4 @@
-//! Routes of approvals.
+//! Routes that list and decide approvals.
 
 use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;

@@ -151,7 +151,7 @@ impl Secrets {
         event.message.causes.iter_mut().for_each(|cause| self.mask_text(cause));
         self.mask_some(&mut event.message.title);
         self.mask_in_place(&mut event.message.payload);
-        // It may name who skipped the event, as the caller wrote it.
+        // The reason may name who skipped the event, as the caller wrote it.
         self.mask_some(&mut event.status.reason);
     }
 

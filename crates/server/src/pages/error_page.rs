@@ -1,4 +1,4 @@
-//! Problems as pages.
+//! Shows a problem of the API as a page.
 
 use axum::extract::{FromRequestParts as _, Request, State};
 use axum::http::header::ACCEPT;

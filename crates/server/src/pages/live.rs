@@ -28,7 +28,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(450);
 /// How often a silent stream sends a comment, so that proxies do not close it.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// What a page shows.
+/// The subject of a page. Notices about it update the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum About {
     All,

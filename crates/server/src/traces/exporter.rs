@@ -37,9 +37,9 @@ pub(crate) struct Exporter {
 
 /// Why the collector did not accept a batch.
 enum NotTaken {
-    /// It may accept the batch later, after this pause if it names one.
+    /// The collector may accept the batch later, after this pause if it names one.
     Yet(String, Option<Duration>),
-    /// It will never accept the batch.
+    /// The collector will never accept the batch.
     Ever(String),
 }
 

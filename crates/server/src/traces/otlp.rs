@@ -6,7 +6,7 @@ use engine::trace::Span;
 use jiff::Timestamp;
 use prost::Message;
 
-/// Codes of `Status`.
+/// The codes that OTLP defines for `Status`.
 const OK: i32 = 1;
 const ERROR: i32 = 2;
 /// The span kind for neither a request nor a response.

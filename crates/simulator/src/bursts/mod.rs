@@ -32,7 +32,7 @@ use crate::trace::Trace;
 use crate::work::Work;
 use crate::{Failed, Summary};
 
-/// 2026-01-01.
+/// The virtual clock begins at 2026-01-01T00:00Z.
 const BEGINNING: i64 = 1_767_225_600_000;
 /// How many occurrences, schedules or events a burst has: more than one turn begins.
 pub(crate) const BURST: usize = 5_000;

@@ -21,13 +21,13 @@ const ITEMS: usize = 1_000;
 pub(super) enum Workflow {
     /// Its only step has a condition that is false.
     NotTaken,
-    /// It starts a workflow that does not exist, and goes on.
+    /// The step starts a workflow that does not exist, and goes on.
     Orphaned,
-    /// It goes over an empty list.
+    /// The step goes over an empty list.
     OverNothing,
-    /// It waits for as many events as exist already, all at once.
+    /// The run waits for as many events as exist already, all at once.
     WaitsForAll,
-    /// It waits for one event after the other; all exist already.
+    /// The run waits for one event after the other; all exist already.
     WaitsInTurn,
 }
 

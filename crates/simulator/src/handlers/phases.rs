@@ -17,9 +17,9 @@ pub(crate) const MUTATION: &str = "mutation";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Happens {
     Never,
-    /// It happens whatever becomes of the attempt.
+    /// The mutation happens whatever becomes of the attempt.
     AtOnce,
-    /// It happens only if the attempt ends.
+    /// The mutation happens only if the attempt ends.
     WithAnswer,
 }
 
@@ -76,10 +76,12 @@ pub(crate) fn end(
         return gives(&json!("what?"));
     }
     if perform.part.item == Item::Reconciling {
-        let found = match was_done {
-            _ if manners.fails > 0 && random.chance(300) => "unknown",
-            true => "applied",
-            false => "did_not_happen",
+        let found = if manners.fails > 0 && random.chance(300) {
+            "unknown"
+        } else if was_done {
+            "applied"
+        } else {
+            "did_not_happen"
         };
         return gives(&json!({ "status": found, "result": { "v": 1 } }));
     }

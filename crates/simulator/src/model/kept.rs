@@ -137,7 +137,7 @@ impl Kept {
         live.filter(|n| !self.made_up.contains(n)).count() as u64
     }
 
-    /// What must be due next.
+    /// The occurrence that must be due next.
     pub(super) fn expected_next(&self) -> Option<(i64, i64)> {
         if self.row.status != Status::Active || self.is_exhausted() {
             return None;

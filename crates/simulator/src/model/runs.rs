@@ -335,7 +335,7 @@ impl RunRow {
         self.state.active.iter().filter(is_unknown).map(Activity::part)
     }
 
-    /// Whether it has ended, or is going to.
+    /// Whether the run has ended, or is going to.
     pub(crate) fn is_ending(&self) -> bool {
         self.status.has_ended() || self.state.ending.is_some()
     }

@@ -203,7 +203,7 @@ impl Outside {
 }
 
 impl Simulation {
-    /// What workers and people do now.
+    /// Lets workers and people act.
     pub(crate) fn outside(&mut self) -> Checked {
         let now = self.machine.time.elapsed();
         while let Some(command) = self.outside.due(now) {

@@ -42,7 +42,7 @@ use crate::watch::Watch;
 use crate::work::{Done, Manners};
 use crate::world::Rhythm;
 
-/// 2026-01-01.
+/// The virtual clock begins at 2026-01-01T00:00Z.
 const BEGINNING: i64 = 1_767_225_600_000;
 /// How long a node's lease lasts.
 const LEASE: i64 = 600_000;

@@ -9,7 +9,8 @@ use crate::simulation::unexpected;
 /// A planted bug strikes once every this many rests.
 fn strikes_every(sabotage: Sabotage) -> u64 {
     match sabotage {
-        // It shows only if more runs are due before the workflow has counted down to zero again.
+        // The bug shows only if more runs are due before the workflow has counted down to zero
+        // again.
         Sabotage::ForgetLimit => 1,
         _ => 25,
     }

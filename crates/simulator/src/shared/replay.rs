@@ -7,7 +7,7 @@ use serde_json::Value;
 use store::Failure;
 
 use super::{Life, SharedWorld};
-use crate::faulty_store::{Asked, Record, Told};
+use crate::faulty_store::{Record, StoreRequest, Told};
 use crate::model::{Cause, Checked, Violation, broken};
 use crate::observe::{event, reported};
 use crate::postgres::schema::LogRow;
@@ -82,11 +82,11 @@ impl SharedWorld {
         let line = event(&record.asked, &changes, record.told, record.failure.as_ref());
         self.trace.note(self.round, record.now, format!("node {number}: {line}"));
         let cause = match record.asked {
-            Asked::Turn { reports, awake_since } => {
+            StoreRequest::Turn { reports, awake_since } => {
                 self.model.awake_since = awake_since;
                 Cause::Turn(reported(&reports))
             }
-            Asked::Command(command, _) => Cause::Command(command),
+            StoreRequest::Command(command, _) => Cause::Command(command),
             _ => Cause::Node,
         };
         let refused =
@@ -122,7 +122,7 @@ impl SharedWorld {
 
     /// Checks a request that has changed nothing: no report of it may have been taken.
     fn changed_nothing(&mut self, (number, record): Sent) -> Checked {
-        let Asked::Turn { reports, .. } = &record.asked else { return Ok(()) };
+        let StoreRequest::Turn { reports, .. } = &record.asked else { return Ok(()) };
         match record.told {
             Some(Told::Refused(refused)) if refused < reports.len() => {
                 let message =
@@ -151,8 +151,8 @@ fn transactions(log: Vec<LogRow>) -> Vec<Vec<LogRow>> {
 /// takes one turn at a time.
 fn is_of(rows: &[LogRow], key: Option<&str>, number: usize, record: &Record) -> bool {
     match (&record.asked, key) {
-        (Asked::Command(_, own), Some(key)) => record.reached && own == key,
-        (Asked::Turn { .. }, None) => {
+        (StoreRequest::Command(_, own), Some(key)) => record.reached && own == key,
+        (StoreRequest::Turn { .. }, None) => {
             let (sent, answered) = record.sent_and_answered;
             let is_then = |row: &LogRow| (sent..=answered).contains(&row.changed_at);
             let is_own = |row: &LogRow| row.node == Some(number) && is_then(row);

@@ -24,7 +24,7 @@ pub(super) const RUNS: [Invariant; 14] = [
         message: "run {id} is in queue {text}, but has ended or is gone, or has no such part",
         told: "q.run, q.queue",
         from: "queue AS q",
-        which: "q.item < -2 OR NOT EXISTS (SELECT 1 FROM {open_runs} AS r WHERE r.key = q.run)",
+        which: "q.item {no_part} OR NOT EXISTS (SELECT 1 FROM {open_runs} AS r WHERE r.key = q.run)",
         mend: &[Delete],
     },
     Invariant {
@@ -40,7 +40,7 @@ pub(super) const RUNS: [Invariant; 14] = [
         message: "run {id} is told of events, but has ended or is gone, or has no such part",
         told: "v.run, ''",
         from: "waits AS v",
-        which: "v.item < -2 OR NOT EXISTS (SELECT 1 FROM {open_runs} AS r WHERE r.key = v.run)",
+        which: "v.item {no_part} OR NOT EXISTS (SELECT 1 FROM {open_runs} AS r WHERE r.key = v.run)",
         mend: &[Delete],
     },
     Invariant {

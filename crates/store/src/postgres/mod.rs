@@ -70,7 +70,7 @@ const TURN_STATEMENT: Duration = Duration::from_secs(10);
 /// The same limit for renewals, of which there are three in the time of one lease.
 const RENEWAL_STATEMENT: Duration = Duration::from_secs(3);
 
-/// Whose clock counts.
+/// The clock that a node of this store follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PostgresClock {
     /// The database's, so that the clocks of nodes may differ.

@@ -30,7 +30,7 @@ pub(crate) fn topic(row: &impl Row) -> Read<Topic> {
 }
 
 columns! {
-    /// What has become of an event.
+    /// The state of an event.
     event_status_columns = e events: key, topic, state, attempt, run, reason, updated_at, hops;
 }
 

@@ -1,4 +1,4 @@
-//! Views of calendars.
+//! Answers queries about calendars.
 
 use engine::WorkflowId;
 

@@ -69,7 +69,7 @@ pub(crate) enum Param<'a> {
     Uuid(u128),
     /// An array on PostgreSQL, JSON on SQLite.
     Integers(&'a [i64]),
-    /// As [`Param::Integers`].
+    /// A list of texts, bound as [`Param::Integers`] is.
     Texts(&'a [String]),
 }
 

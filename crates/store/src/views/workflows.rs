@@ -1,4 +1,4 @@
-//! Views of workflows.
+//! Answers queries about workflows and their revisions.
 
 use std::sync::Arc;
 

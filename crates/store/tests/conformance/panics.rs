@@ -7,9 +7,12 @@ use engine::run::RunStatus;
 use engine::schedule::Status;
 use engine::turn::{Answer, Command, Wakeup};
 use engine::{Moment, RunId, ScheduleId};
-use store::{Failure, TurnRequest};
+use futures_util::future::join_all;
+use serde_json::json;
+use store::{ApprovalQuery, Failure, Report, TurnRequest};
 
-use crate::process::{claim, claimed};
+use crate::messages::{consumer, plain, topic};
+use crate::process::{approval, child, claim, claimed, noop, step, timer};
 use crate::set_aside::{aside, began, damage, drive};
 use crate::world::{World, minute, performs, succeeded};
 
@@ -57,6 +60,21 @@ pub(crate) async fn a_run_that_panics_when_it_begins_holds_up_no_other(mut world
     assert_eq!(aside(&world).await, [("run", bad.to_string())]);
 }
 
+/// A turn with these reports and plenty of capacity.
+pub(crate) fn reporting(world: &World, at: i64, reports: Vec<Report>) -> TurnRequest {
+    TurnRequest {
+        moment: Moment::new(minute(at), world.awake_since),
+        node: world.node,
+        reports,
+        limit: 1_000,
+        begin: None,
+        held: Default::default(),
+        capacity: engine::turn::Capacity::new(1_000),
+        performed: None,
+        traced: false,
+    }
+}
+
 pub(crate) async fn a_report_that_panics_is_told_apart(mut world: World) {
     let text = "name: w\nsteps: [{id: a, type: noop, idempotent: true}, {id: b, type: noop, depends_on: a}]";
     let workflow = world.publish(0, text).await;
@@ -68,25 +86,14 @@ pub(crate) async fn a_report_that_panics_is_told_apart(mut world: World) {
     let turned = world.turn(1).await;
     let reports: Vec<_> = performs(&turned).iter().map(succeeded).collect();
     assert_eq!(reports.len(), 2);
-    let request = |reports| TurnRequest {
-        moment: Moment::new(minute(1), world.awake_since),
-        node: world.node,
-        reports,
-        limit: 1_000,
-        begin: None,
-        held: Default::default(),
-        capacity: engine::turn::Capacity::new(1_000),
-        performed: None,
-        traced: false,
-    };
     let Err(Failure::Undecidable { what: Some(what), .. }) =
-        world.store().turn(request(reports.clone())).await
+        world.store().turn(reporting(&world, 1, reports.clone())).await
     else {
         panic!("decided");
     };
     assert!(matches!(what, Wakeup::Run(_)));
     world.store().set_aside(what, "it panics", minute(1)).await.unwrap();
-    let turned = world.store().turn(request(reports)).await.unwrap();
+    let turned = world.store().turn(reporting(&world, 1, reports)).await.unwrap();
     assert_eq!((turned.refused, performs(&turned).len()), (1, 1));
     assert_eq!(aside(&world).await, [("run", bad.to_string())]);
 }
@@ -169,4 +176,119 @@ pub(crate) async fn a_schedule_that_panics_is_one_of_a_thousand(mut world: World
     for id in &ids[1..] {
         assert_eq!(world.seen(*id).await.status, Status::Dead, "{id} is settled");
     }
+}
+
+/// The only run that is set aside.
+async fn only_run_aside(world: &World) -> RunId {
+    let [(kind, id)] = &aside(world).await[..] else { panic!("one is set aside") };
+    assert_eq!(*kind, "run");
+    id.parse().unwrap()
+}
+
+pub(crate) async fn a_consumer_that_panics_is_set_aside(mut world: World) {
+    let workflow = world.deploy(0, plain("w")).await;
+    world.tell(0, "t", &["a"]).await;
+    plant(&mut world, 1, LAST).await;
+    assert_eq!(began(&drive(&world, 1).await).len(), 0);
+    let bad = only_run_aside(&world).await;
+    world.join(2).await;
+    drive(&world, 3).await;
+    assert_eq!(only_run_aside(&world).await, bad);
+    // A person who cancels it frees the workflow, and the event is consumed by the next run.
+    world.cancel(4, &bad).await;
+    assert_eq!(aside(&world).await, []);
+    let command = Command::PauseWorkflow { id: workflow, paused: false, reason: None };
+    world.command(4, command).await;
+    world.consume(5, &["a"]).await;
+    assert_eq!(world.counts("t").await, [0, 0, 1, 0]);
+    world.holds_together().await;
+}
+
+pub(crate) async fn a_consumer_that_panics_is_one_of_many(mut world: World) {
+    for n in 0..50 {
+        let t = format!("t{n}");
+        let consumers = [consumer("c", &[&t])];
+        let definition =
+            json!({"name": format!("w{n}"), "topics": [topic(&t, 10)], "consumers": consumers});
+        world.deploy(0, definition).await;
+        world.tell(0, &t, &["a"]).await;
+    }
+    plant(&mut world, 1, LAST).await;
+    assert_eq!(began(&drive(&world, 1).await).len(), 49);
+    let bad = only_run_aside(&world).await;
+    world.join(2).await;
+    drive(&world, 3).await;
+    assert_eq!(only_run_aside(&world).await, bad);
+    // Its events wait, and those of the others are worked on.
+    assert_eq!(world.counts("t0").await, [1, 0, 0, 0]);
+}
+
+pub(crate) async fn a_producer_that_panics_holds_up_no_other(mut world: World) {
+    for n in 0..3 {
+        let producer = json!({"name": "p", "schedule": {"interval": "10m"},
+                              "publishes": [format!("t{n}")], "handler": noop()});
+        let topics = [topic(&format!("t{n}"), 10)];
+        let definition =
+            json!({"name": format!("w{n}"), "topics": topics, "producers": [producer]});
+        world.deploy(0, definition).await;
+    }
+    plant(&mut world, 1, LAST).await;
+    assert_eq!(began(&drive(&world, 1).await).len(), 2);
+    let bad = only_run_aside(&world).await;
+    world.join(2).await;
+    // The schedule is due again meanwhile, and nothing panics once more.
+    drive(&world, 11).await;
+    assert_eq!(only_run_aside(&world).await, bad);
+}
+
+/// A run that a turn has created is not there any more when the turn has failed: the schedule or
+/// the parent that led to it is set aside.
+pub(crate) async fn a_new_run_that_cannot_begin_sets_its_origin_aside(mut world: World) {
+    let wait = json!({"type": "wait_for", "topic": "t"});
+    let definition =
+        json!({"name": "w", "topics": [topic("t", 10)], "steps": [step("wait", &[], wait)]});
+    let broken = world.deploy(0, definition).await;
+    let schedule = world.schedule(broken, r#"{"name": "bad", "interval": "1h"}"#).await;
+    let good = world.workflow("good").await;
+    let good = world.schedule(good, r#"{"name": "good", "interval": "1h"}"#).await;
+    let parent = world.process("parent", vec![step("call", &[], child("w"))]).await;
+    damage(&mut world, 1, "DELETE FROM topics").await;
+    let parent = world.start(1, parent).await.unwrap();
+    assert_eq!(began(&drive(&world, 60).await), [format!("sched-{good}-n0-rc0")]);
+    let expected = [("run", parent.to_string()), ("schedule", schedule.to_string())];
+    assert_eq!(aside(&world).await, expected);
+    world.join(61).await;
+    drive(&world, 62).await;
+    assert_eq!(aside(&world).await, expected);
+}
+
+pub(crate) async fn a_command_that_panics_leaves_the_others_alone(mut world: World) {
+    world.process("child", vec![step("wait", &[], timer(600))]).await;
+    let steps =
+        vec![step("ask", &[], approval("Go?", &["ada"])), step("call", &["ask"], child("child"))];
+    let workflow = world.process("w", steps).await;
+    let mut runs = Vec::new();
+    for _ in 0..10 {
+        runs.push(world.start(0, workflow).await.unwrap());
+    }
+    world.turn(0).await;
+    plant(&mut world, 1, LAST).await;
+    let is_undecidable =
+        |answer: &Result<Answer, Failure>| matches!(answer, Err(Failure::Undecidable { .. }));
+    // Alone.
+    let alone = world.decide(1, &runs[0], "ask", "ada", true).await;
+    assert!(is_undecidable(&alone), "{alone:?}");
+    // One of many that come at once, and may share a commit.
+    let decided = join_all(runs.iter().map(|id| world.decide(1, id, "ask", "ada", true))).await;
+    assert!(is_undecidable(&decided[0]), "{:?}", decided[0]);
+    assert!(decided[1..].iter().all(Result::is_ok), "{decided:?}");
+    // It changed nothing, and does the same after a restart.
+    world.join(2).await;
+    let again = world.decide(2, &runs[0], "ask", "ada", true).await;
+    assert!(is_undecidable(&again), "{again:?}");
+    let query = ApprovalQuery { limit: 10, ..ApprovalQuery::default() };
+    assert_eq!(world.store().approvals(query).await.unwrap().items.len(), 1);
+    assert_eq!(aside(&world).await, [], "the driver has not met it");
+    world.cancel(3, &runs[0]).await;
+    assert_eq!(world.status(&runs[0]).await, RunStatus::Cancelled);
 }

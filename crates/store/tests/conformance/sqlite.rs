@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use calendar::Zones;
+use engine::turn::Wakeup;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use rusqlite::Connection;
@@ -12,7 +13,10 @@ use store::{Failure, Sqlite, SqliteOptions, Store};
 use tempfile::TempDir;
 
 use crate::damage;
-use crate::world::{Place, World, codes, minute};
+use crate::messages::plain;
+use crate::panics::reporting;
+use crate::set_aside;
+use crate::world::{Place, World, codes, failed, minute};
 
 /// A folder with a store.
 #[derive(Clone)]
@@ -517,4 +521,22 @@ async fn a_mended_run_goes_on() {
     world.settle(61).await;
     let ended = world.runs().await.iter().filter(|run| run.ends_with("succeeded")).count();
     assert_eq!(ended, 3, "{:?}", world.runs().await);
+}
+
+/// The count of an event's attempts overflows when its consumer's run fails. PostgreSQL's column
+/// has no room for such a count.
+#[tokio::test]
+async fn a_consumer_that_panics_when_its_run_ends_is_told_apart() {
+    let mut world = World::new(Box::new(Folder::new(true))).await;
+    world.deploy(0, plain("w")).await;
+    world.tell(0, "t", &["a"]).await;
+    set_aside::damage(&mut world, 1, "UPDATE events SET attempt = 4294967295").await;
+    let mutation = world.up_to_mutation(1, &["a"]).await;
+    let turn = || world.store().turn(reporting(&world, 2, vec![failed(&mutation)]));
+    let Err(Failure::Undecidable { what: Some(what), why }) = turn().await else {
+        panic!("decided");
+    };
+    assert_eq!(what, Wakeup::Run(mutation.run), "the consumer itself can be decided");
+    world.store().set_aside(what, &why, minute(2)).await.unwrap();
+    assert_eq!(turn().await.unwrap().refused, 1);
 }

@@ -21,7 +21,7 @@ const EXAMPLES: usize = 5;
 pub(super) struct Finding {
     /// The rule that is broken.
     pub(super) rule: &'static str,
-    /// Where, in words.
+    /// The place of the breach, in words.
     pub(super) what: String,
 }
 

@@ -1,4 +1,4 @@
-//! Rules about runs.
+//! Rules that every run must fulfil.
 
 use std::collections::BTreeMap;
 

@@ -66,7 +66,7 @@ impl Phase {
 pub enum HandlerKind {
     /// Queries the outside world and publishes events.
     Producer,
-    /// Works on events.
+    /// A handler that works on events.
     Consumer,
 }
 

@@ -31,7 +31,6 @@ pub(super) enum Shape {
     Line,
     Const(&'static str),
     Bool,
-    /// Null.
     Nothing,
     Mapping,
     /// A mapping of names to texts.

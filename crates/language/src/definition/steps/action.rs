@@ -18,7 +18,7 @@ pub enum Action {
     Noop,
     /// Sends one HTTP request.
     Http(HttpAction),
-    /// Runs one command.
+    /// Runs one command on the node.
     Exec(ExecAction),
     /// Queues work for outside workers.
     Worker(WorkerAction),
@@ -31,7 +31,7 @@ pub enum Action {
     HumanApproval(HumanApproval),
     /// Chooses which of the steps behind it run.
     Gateway(Gateway),
-    /// Notifies people.
+    /// Notifies people through channels of the node.
     Notification(Notification),
     /// Starts a run of another workflow.
     SubProcess(SubProcess),
@@ -123,7 +123,7 @@ impl AgentTask {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Timer {
-    /// For this duration.
+    /// The timer waits for this duration.
     Delay(TimeSpan),
     /// For a duration that a template yields.
     DelayBy(String),
@@ -164,7 +164,7 @@ pub enum GatewayKind {
     /// The first whose condition holds.
     #[default]
     Exclusive,
-    /// All routes.
+    /// The gateway takes all its routes.
     Parallel,
     /// All routes whose conditions hold.
     Inclusive,

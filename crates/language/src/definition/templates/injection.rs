@@ -14,7 +14,7 @@ pub(super) const STDIN_FILES: [&str; 4] = ["-", "/dev/stdin", "/dev/fd/0", "/pro
 /// Options of `env` with a value in the next word.
 const ENV_VALUED: [&str; 4] = ["-u", "-C", "--unset", "--chdir"];
 
-/// What a command reads from standard input.
+/// The content that a command reads from standard input.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stdin {
     /// The run's input, which the caller of the run supplied.

@@ -21,9 +21,9 @@ pub struct Flaw {
     pub line: u32,
     /// The character in the line, counted from 1; 0 if the text is not available.
     pub column: u32,
-    /// What is allowed there.
+    /// The values or forms that are allowed in this position.
     pub allowed: Option<String>,
-    /// What to write instead.
+    /// The text that the author should write instead.
     pub remedy: Option<String>,
     /// The line, cut around the mistake if it is long, and the byte range of the wrong part. If the
     /// line of a script is not known for certain, the value itself.

@@ -16,7 +16,7 @@ pub struct Deadline {
     /// Whether the clock stops while the run is suspended or its workflow is paused.
     #[serde(default)]
     pub pausable: bool,
-    /// What happens and when; never empty.
+    /// The actions of the deadline, each with its time; never empty.
     pub actions: Vec<DeadlineAction>,
 }
 
@@ -24,7 +24,7 @@ pub struct Deadline {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// This long.
+    /// The limit is this long.
     Within(TimeSpan),
     /// Until the next time that the clock in the workflow's zone shows this: hours and minutes.
     At(u8, u8),
@@ -63,7 +63,7 @@ pub enum When {
     Share(f64),
     /// This long before the deadline.
     Before(TimeSpan),
-    /// At the deadline.
+    /// The action happens at the deadline.
     Deadline,
     /// This long after the deadline.
     After(TimeSpan),

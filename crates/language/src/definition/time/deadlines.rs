@@ -1,4 +1,4 @@
-//! Reads deadlines.
+//! Reads the deadlines of workflows and steps.
 
 use super::deadline::{Deadline, DeadlineAction, DeadlineEnd, From, Limit, When};
 use super::until::clock;

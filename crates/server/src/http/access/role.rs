@@ -10,7 +10,7 @@ pub enum Permission {
     Read,
     /// Start, pause, resume, cancel, retry, resolve, publish events.
     Operate,
-    /// Decide approvals.
+    /// Approve and reject what runs ask people.
     Approve,
     /// Declare workflows, schedules and calendars.
     Design,
@@ -47,7 +47,7 @@ pub enum Role {
     Designer,
     /// Claims attempts, and nothing else.
     Worker,
-    /// May do everything.
+    /// Sees and changes everything, tokens included.
     Admin,
 }
 

@@ -7,9 +7,9 @@ use super::role::Permission;
 /// What a route needs of its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// No known caller.
+    /// The route answers callers that nobody knows.
     Public,
-    /// Any known caller.
+    /// The route answers every caller with a token or a sign-in.
     Somebody,
     /// A caller with this permission.
     Permission(Permission),
@@ -35,7 +35,7 @@ pub(crate) const RULES: &[(&str, &str, Need)] = &[
     ("GET", "/schema.json", PUBLIC),
     ("GET", "/punctual.d.ts", PUBLIC),
     ("GET", "/metrics", READ),
-    // Any known caller.
+    // For every caller with a token or a sign-in.
     ("GET", "/api/v1/me", Need::Somebody),
     // Reading.
     ("GET", "/api/v1/approvals", READ),

@@ -1,4 +1,4 @@
-//! Routes of calendars.
+//! Routes that declare, show and delete calendars.
 
 mod days;
 mod reading;

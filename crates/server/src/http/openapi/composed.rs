@@ -126,7 +126,7 @@ fn name_parts(schema: &mut Value, schemas: &mut Map<String, Value>) {
     }
 }
 
-/// `catch_up` as `CatchUp`.
+/// A key as the name of a schema: `catch_up` becomes `CatchUp`.
 fn in_one_word(key: &str) -> String {
     let words = key.split('_').map(|word| {
         let (first, rest) = word.split_at(word.len().min(1));

@@ -1,4 +1,4 @@
-//! Routes of runs.
+//! Routes that list, show, cancel, retry and resolve runs.
 
 pub(super) mod explain;
 mod object;

@@ -184,7 +184,7 @@ pub(crate) fn edited(
 /// The schedule after this input, as the engine would decide it now.
 pub(crate) fn decided(
     before: &Schedule,
-    input: Input<'_>,
+    input: Input,
     plan: &Plan,
     overrides: &[Override],
     now: Timestamp,

@@ -1,4 +1,4 @@
-//! Routes of schedules.
+//! Routes that create, change, show and start schedules.
 
 mod backfill;
 pub(crate) mod coming;

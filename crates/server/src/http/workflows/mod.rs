@@ -1,4 +1,4 @@
-//! Routes of workflows.
+//! Routes that save, publish, show and start workflows.
 
 mod handlers;
 mod mutations;

@@ -187,7 +187,7 @@ pub(super) async fn validate(
 
 /// The result of checking the text of a definition.
 pub(crate) enum Found {
-    /// It is valid, possibly with warnings.
+    /// The definition is valid, possibly with warnings.
     Good(Arc<Definition>, Vec<Flaw>),
     Wrong(Vec<Flaw>),
 }

@@ -78,7 +78,7 @@ struct Seen<'a> {
     now: i64,
     moved: &'a [Moved],
     gave: Vec<Gave<'a>>,
-    /// Whether it changed anything: a repeated command does not.
+    /// Whether the command changed anything: a repeated one does not.
     is_applied: bool,
 }
 
@@ -143,7 +143,7 @@ impl RunRow {
         process.steps.iter().position(|step| step.id == phase).map(|at| at as u32)
     }
 
-    /// Whether it is a consumer's run.
+    /// Whether the run belongs to a consumer.
     fn consumes(&self) -> bool {
         let whole = self.whole.as_ref();
         let name = self.handler.as_deref();

@@ -21,7 +21,7 @@ use super::rows::{Detail, StepRow};
 use crate::model::{Cause, Checked, broken};
 use crate::watch::RunRow;
 
-/// What is remembered of processes.
+/// The memory of the model about processes.
 #[derive(Default)]
 pub(crate) struct Reference {
     plans: HashMap<(i64, u32), Rc<Plan>>,

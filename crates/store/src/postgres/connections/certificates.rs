@@ -10,7 +10,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject as 
 use rustls::server::ParsedCertificate;
 use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-/// Which servers are trusted.
+/// The servers that the store trusts.
 #[derive(Clone, Debug)]
 pub(crate) enum Trust {
     /// Any server; the connection is only encrypted, as with `prefer` and `require`.

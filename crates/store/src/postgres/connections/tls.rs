@@ -32,7 +32,7 @@ enum Mode {
     VerifyFull,
 }
 
-/// What an address says about encryption.
+/// The encryption that an address asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct TlsParameters {
     mode: Mode,

@@ -37,7 +37,7 @@ pub(super) enum Kind {
     Boolean,
     /// 16 bytes in the embedded store.
     Uuid,
-    /// Bytes in both.
+    /// Bytes in both databases.
     Bytes,
 }
 

@@ -43,15 +43,18 @@ fn open_alone(
         Query::new("SELECT value FROM meta WHERE key = 'rules'", vec![]),
         Query::new(CALENDARS, vec![]),
     ])?;
-    let Some(row) = found[1].first() else {
+    let [_, version, calendars] = &found[..] else {
+        return Err(Failure::Damaged("an answer is missing".to_owned()));
+    };
+    let Some(row) = version.first() else {
         return Err(Failure::Damaged("the calendars have no version".to_owned()));
     };
     let version: String = row.single()?;
     let rules = match shared.rules_of(&version) {
         Some(rules) => rules,
-        None => shared.reload(version, &found[2])?,
+        None => shared.reload(version, calendars)?,
     };
-    Ok((rules, shared::calendars(&found[2])?))
+    Ok((rules, shared::calendars(calendars)?))
 }
 
 /// Commits the change with a new version of the rules, and returns the answers to `asked`.
@@ -97,8 +100,10 @@ impl Core {
                 Query::new(using, vec![]),
             ];
             queries.extend(ask_audit(audit, shared.given(moment.now)));
-            let found = close(tx, shared, rules, queries)?;
-            found[2].iter().map(|row| row.single()).collect()
+            let [_, _, using, ..] = &close(tx, shared, rules, queries)?[..] else {
+                return Err(Failure::Damaged("an answer is missing".to_owned()));
+            };
+            using.iter().map(|row| row.single()).collect()
         })
     }
 
@@ -143,8 +148,8 @@ impl Core {
     ) -> Result<Vec<ScheduleId>, Failure> {
         self.tx.transact(|tx| {
             let known = "SELECT value FROM meta WHERE key = 'zones'";
-            let found = tx.begin(vec![Query::new(known, vec![])])?;
-            let known: Option<String> = found[0].first().map(|row| row.single()).transpose()?;
+            let known = tx.begin(vec![Query::new(known, vec![])])?.into_iter().flatten().next();
+            let known: Option<String> = known.map(|row| row.single()).transpose()?;
             let is_known = known.as_deref() == Some(zones);
             // On a new store nothing was computed with another zone database yet.
             let sql = if is_known || known.is_none() {

@@ -4,6 +4,7 @@ use engine::run::{Item, Part, Run};
 use engine::{RunId, RunKey};
 use tokio_postgres::Row;
 
+use crate::codes::sql;
 use crate::failure::Failure;
 use crate::invariants::{BesideRun, RunBreach, lost_steps};
 use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
@@ -31,14 +32,14 @@ columns! {
 /// Selects runs with the rows beside them, in one statement, which sees one instant.
 macro_rules! with_beside {
     ($which:literal) => {
-        concat!(
+        sql!(
             "SELECT ",
             beside_columns!(),
             " FROM open_runs r
              LEFT JOIN LATERAL (SELECT array_agg(step) AS steps, array_agg(item) AS items,
-                 array_agg(queue) AS queues FROM queue WHERE run = r.key AND item >= -2) q ON true
+                 array_agg(queue) AS queues FROM queue WHERE run = r.key AND item {a_part}) q ON true
              LEFT JOIN LATERAL (SELECT array_agg(step) AS steps, array_agg(item) AS items
-                 FROM waits WHERE run = r.key AND item >= -2) v ON true
+                 FROM waits WHERE run = r.key AND item {a_part}) v ON true
              LEFT JOIN LATERAL (SELECT array_agg(key) AS keys, array_agg(parent_token) AS tokens
                  FROM open_runs WHERE parent = r.key) c ON true
              WHERE ",
@@ -51,15 +52,12 @@ const ALL: &str = with_beside!("r.key > $1 ORDER BY r.key LIMIT 500");
 columns! {
     /// A run, and its steps that have a record.
     recorded_columns = run_columns,
-        steps: "(SELECT array_agg(step) FROM steps WHERE run = r.key AND item = 0)",
+        steps: "(SELECT array_agg(step) FROM steps WHERE run = r.key AND item = {whole_step})",
         last_steps: "r.last_steps",
 }
 
-const STEPS: &str = concat!(
-    "SELECT ",
-    recorded_columns!(),
-    " FROM runs r WHERE r.key > $1 ORDER BY r.key LIMIT 500"
-);
+const STEPS: &str =
+    sql!("SELECT ", recorded_columns!(), " FROM runs r WHERE r.key > $1 ORDER BY r.key LIMIT 500");
 const LOCK: &str = "SELECT key FROM open_runs WHERE key = ANY($1) ORDER BY key FOR UPDATE";
 /// Run after [`LOCK`], so that it sees what others committed while the lock was waited for.
 const AGAIN: &str = with_beside!("r.key = ANY($1) ORDER BY r.key");

@@ -66,7 +66,7 @@ const FORGET_WORDS: &str = "DELETE FROM words WHERE schedule = $1";
 const WORDS: &str = "INSERT INTO words (word, schedule) SELECT DISTINCT w, $1::bigint
      FROM unnest($2::text[]) AS u (w)";
 
-/// What schedules are compared with.
+/// The rules and the moment by which schedules are checked.
 struct Against {
     rules: Arc<Rules>,
     /// Next times were computed with another zone database, so they cannot be compared.

@@ -123,7 +123,7 @@ fn written(writes: &Writes) -> (Option<i64>, Option<i64>) {
 /// index is full of entries of ended runs, and scanning it costs more.
 const BUSY: usize = 8;
 
-/// What is needed to end a transaction.
+/// The parts of a transaction that its end needs.
 pub(crate) struct Ending<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) writes: &'a Writes,

@@ -18,10 +18,12 @@ const LOOKED_AT: usize = 100;
 const LOOKS: usize = 10;
 
 /// The oldest parts of each queue, of runs after this one.
-const WAITING: &str = "SELECT c.run, c.step, c.item FROM unnest($1::text[]) AS n (name)
-     CROSS JOIN LATERAL (SELECT run, step, item FROM queue WHERE queue = n.name AND item >= -2 AND run + 0 > $2
+const WAITING: &str = crate::codes::sql!(
+    "SELECT c.run, c.step, c.item FROM unnest($1::text[]) AS n (name)
+     CROSS JOIN LATERAL (SELECT run, step, item FROM queue WHERE queue = n.name AND item {a_part} AND run + 0 > $2
        ORDER BY run + 0, step + 0, item + 0 LIMIT $3) c
-     ORDER BY c.run, c.step, c.item LIMIT $3";
+     ORDER BY c.run, c.step, c.item LIMIT $3"
+);
 /// The first of these parts that no other transaction holds. Each is locked on its own by a lateral
 /// join, in this order and up to the limit: so the database can neither reverse the join nor lock
 /// more.

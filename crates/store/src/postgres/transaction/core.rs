@@ -188,8 +188,8 @@ fn prefetch(
     reported.sort_unstable();
     reported.dedup();
     let (reported, schedules) = related(reader, reported)?;
-    let mut settling = ReportLoader::new(reader.shared, &schedules, &reported);
-    let mut queries = settling.ask(schedules, reported);
+    let mut report_loader = ReportLoader::new(reader.shared, &schedules, &reported);
+    let mut queries = report_loader.ask(schedules, reported);
     let first_due = queries.len();
     if request.limit > 0 {
         let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
@@ -209,7 +209,7 @@ fn prefetch(
     // order of their occurrences.
     queries.push(ask_block());
     let found = reader.tx.ask(queries)?;
-    settling.keep(reader.tx, &mut reader.loaded, &found)?;
+    report_loader.keep(reader.tx, &mut reader.loaded, &found)?;
     let block = found.last().map(|rows| first(rows)).transpose()?.flatten();
     reader.take_block(block.unwrap_or_default());
     if let Some(at) = pending_at {

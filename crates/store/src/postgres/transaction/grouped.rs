@@ -100,7 +100,7 @@ impl Core {
         let done = tx.transact(|tx| carry_out(tx, shared, requests, &mut needs));
         match done {
             Ok(done) => done,
-            Err(failure) if failure.is_about_one() && requests.len() > 1 => {
+            Err(Failure::Undecidable { .. } | Failure::Damaged(_)) if requests.len() > 1 => {
                 let alone = |request| self.together(std::slice::from_ref(request)).pop();
                 requests.iter().filter_map(alone).collect()
             }

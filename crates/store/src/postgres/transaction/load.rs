@@ -150,7 +150,7 @@ macro_rules! with_pending {
     };
 }
 
-/// Those in which a run may begin, and the workflows in `$3` in any case.
+/// Workflows in which a run may begin, and the workflows in `$3` in any case.
 pub(crate) const WITH_PENDING: &str = with_pending!(
     "x.concurrency IS NULL OR x.active < x.concurrency OR x.handles OR x.id = ANY($3)"
 );

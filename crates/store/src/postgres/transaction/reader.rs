@@ -37,7 +37,6 @@ use crate::postgres::transaction::loaded::Loaded;
 use crate::postgres::transaction::lock_retry::LockNeeds;
 use crate::postgres::transaction::topic_load::LoadedTopics;
 use crate::rows::{Row as _, step_columns};
-use crate::set_aside::if_readable;
 use crate::stored::ms;
 
 /// How many keys of runs, or of events, are taken from their sequence at a time.
@@ -184,6 +183,10 @@ pub(crate) const STEPS: &str =
 impl TransactionReader for PgTransactionReader<'_> {
     type Error = Failure;
 
+    fn is_unreadable(failure: &Failure) -> bool {
+        failure.is_about_a_row()
+    }
+
     fn schedule(&mut self, id: ScheduleId) -> Result<Option<Box<Schedule>>, Failure> {
         if !self.loaded.schedules.contains_key(&id) {
             self.take_schedules(vec![id.0])?;
@@ -240,20 +243,8 @@ impl TransactionReader for PgTransactionReader<'_> {
         Ok(Some(definition))
     }
 
-    fn definition_if_readable(
-        &mut self,
-        id: WorkflowId,
-        revision: u32,
-    ) -> Result<Option<Arc<Definition>>, Failure> {
-        Ok(if_readable(self.definition(id, revision))?.flatten())
-    }
-
     fn run(&mut self, key: RunKey) -> Result<Option<Box<Run>>, Failure> {
         self.locked_run(key)
-    }
-
-    fn run_if_readable(&mut self, key: RunKey) -> Result<Option<Box<Run>>, Failure> {
-        Ok(if_readable(self.run(key))?.flatten())
     }
 
     fn run_key(&mut self, id: &RunId) -> Result<Option<RunKey>, Failure> {
@@ -468,7 +459,7 @@ impl TransactionReader for PgTransactionReader<'_> {
         topic: TopicId,
         limit: usize,
     ) -> Result<Vec<(EventKey, Timestamp)>, Failure> {
-        self.oldest_places(topic, limit)
+        self.oldest_pending_keys(topic, limit)
     }
 
     fn subscribers(&mut self, topic: TopicId) -> Result<Vec<Subscriber>, Failure> {

@@ -89,22 +89,22 @@ pub(crate) fn prefetch_related(
         OUTDATED,
         vec![param(reader.loaded.locked.iter().map(|id| id.0).collect::<Vec<i64>>())],
     ));
-    let topics_at = queries.len();
     if !related.is_empty() {
         queries.extend(related.ask());
     }
-    let events_at = queries.len();
     if let Some((topic, message_ids)) = &about.published {
         // Asked after the topic is locked, so that event keys increase in the order of commits.
         queries.extend([topic_load::ask_event_statuses(*topic, message_ids), ask_event_block()]);
     }
     let found = reader.tx.ask(queries)?;
+    let [unlimited, limited, overrides, outdated, others @ ..] = &found[..] else {
+        return Err(Failure::Damaged("an answer is missing".to_owned()));
+    };
     if is_alone {
-        found[..2]
-            .iter()
-            .try_for_each(|owned| load::keep_workflows(&mut reader.loaded, &[], owned))?
+        load::keep_workflows(&mut reader.loaded, &[], unlimited)?;
+        load::keep_workflows(&mut reader.loaded, &[], limited)?;
     } else {
-        load::keep_workflows(&mut reader.loaded, &found[0], &found[1])?
+        load::keep_workflows(&mut reader.loaded, unlimited, limited)?;
     }
     let is_unknown = |id: &i64| !reader.loaded.workflows.contains_key(&WorkflowId(*id));
     let unknown: Vec<i64> = workflows.into_iter().filter(is_unknown).collect();
@@ -113,19 +113,24 @@ pub(crate) fn prefetch_related(
         // returned it.
         load::own_workflows(reader.tx, &mut reader.loaded, unknown)?;
     }
-    load::keep_overrides(&mut reader.loaded, &overridden, &found[2])?;
-    for row in &found[3] {
+    load::keep_overrides(&mut reader.loaded, &overridden, overrides)?;
+    for row in outdated {
         reader.loaded.outdated.push(row.single()?);
     }
+    let (topics, events) = match (&about.published, others) {
+        (Some((topic, _)), [topics @ .., statuses, block]) => {
+            (topics, Some((*topic, statuses, block)))
+        }
+        _ => (others, None),
+    };
     if !related.is_empty() {
-        related.keep(&mut reader.loaded.topics, &found[topics_at..events_at])?;
+        related.keep(&mut reader.loaded.topics, topics)?;
         reader.loaded.forget_others_handlers(&related.workflows);
     }
-    if let Some((topic, _)) = &about.published {
-        let statuses = topic_load::event_statuses(&found[events_at])?;
-        reader.loaded.topics.event_statuses = Some((*topic, statuses));
-        let block = first(&found[events_at + 1])?;
-        reader.take_event_block(block.unwrap_or_default());
+    if let Some((topic, statuses, block)) = events {
+        let statuses = topic_load::event_statuses(statuses)?;
+        reader.loaded.topics.event_statuses = Some((topic, statuses));
+        reader.take_event_block(first(block)?.unwrap_or_default());
     }
     Ok(())
 }

@@ -234,7 +234,7 @@ impl Core {
         Ok(findings)
     }
 
-    /// Whether it can be read, or does not exist at all.
+    /// Whether the schedule, run or handler can be read, or does not exist at all.
     fn is_readable(&mut self, what: Wakeup) -> Result<bool, Failure> {
         let id = stored_wakeup(what).1;
         let (sql, read): (&'static str, fn(&Row) -> bool) = match what {
@@ -247,7 +247,7 @@ impl Core {
     }
 }
 
-/// What a row of [`ALL`] names.
+/// The schedule, run or handler that a row of [`ALL`] names.
 fn wakeup(row: &Row) -> Read<Wakeup> {
     let (kind, id) = row.tuple()?;
     read_wakeup(kind, id)

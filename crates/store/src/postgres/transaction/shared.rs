@@ -47,7 +47,7 @@ pub(crate) struct Shared {
     last_call: AtomicI64,
     pub(crate) horizon: WakeupCache,
     pub(crate) memory: RowCache,
-    /// What is set aside, as far as this node knows.
+    /// Schedules, runs and handlers that are set aside, as far as this node knows.
     passed_over: RwLock<Arc<HashSet<Wakeup>>>,
     /// Whom the node can notify, and whom it notifies of failures.
     pub(crate) setup: SharedSetup,
@@ -83,7 +83,7 @@ impl Shared {
         }
     }
 
-    /// What is set aside, as far as this node knows.
+    /// Schedules, runs and handlers that are set aside, as far as this node knows.
     pub(crate) fn passed_over(&self) -> Arc<HashSet<Wakeup>> {
         self.passed_over.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

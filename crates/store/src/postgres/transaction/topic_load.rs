@@ -47,10 +47,10 @@ const FREE_TOPICS: &str = locked_topics!(" SKIP LOCKED");
 const SUBSCRIBERS: &str =
     concat!("SELECT topic, workflow, handler FROM subscriptions WHERE topic = ANY", these!());
 /// Reads one more than [`WAITING`], which shows that there are more.
-const WAITS: &str = concat!(
+const WAITS: &str = sql!(
     "SELECT c.topic, c.run, c.step, c.item FROM unnest",
     these!(),
-    " AS t (id) CROSS JOIN LATERAL (SELECT topic, run, step, item FROM waits WHERE topic = t.id AND item >= -2
+    " AS t (id) CROSS JOIN LATERAL (SELECT topic, run, step, item FROM waits WHERE topic = t.id AND item {a_part}
        ORDER BY run + 0, step + 0, item + 0 LIMIT 1001) c"
 );
 const HANDLERS: &str =
@@ -277,7 +277,7 @@ pub(crate) fn ask_due_handlers(now: i64, limit: i64, low: i64) -> Query {
     Query::new(DUE_HANDLERS, vec![param(now), param(limit), param(low)])
 }
 
-/// What must be locked before these topics.
+/// Workflows and runs that must be locked before these topics.
 #[derive(Default)]
 pub(crate) struct Subscribers {
     /// Workflows with a consumer of one of the topics.

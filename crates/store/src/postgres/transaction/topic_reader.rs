@@ -35,9 +35,11 @@ const OLDEST: &str = sql!(
     "SELECT key, created_at FROM events WHERE topic + 0 = $1 AND state + 0 = {event_pending}
      ORDER BY created_at, key + 0 LIMIT $2"
 );
-const WAITS: &str = "SELECT run, step, item FROM waits
-     WHERE topic = $1 AND item >= -2 AND (run + 0, step + 0, item + 0) > ($2, $3, $4)
-     ORDER BY run + 0, step + 0, item + 0 LIMIT $5";
+const WAITS: &str = sql!(
+    "SELECT run, step, item FROM waits
+     WHERE topic = $1 AND item {a_part} AND (run + 0, step + 0, item + 0) > ($2, $3, $4)
+     ORDER BY run + 0, step + 0, item + 0 LIMIT $5"
+);
 
 impl PgTransactionReader<'_> {
     /// Locks a topic, after the workflows that subscribe to it. Returns whether the topic exists.
@@ -161,7 +163,7 @@ impl PgTransactionReader<'_> {
         found.iter().filter_map(|row| rows::readable_event(row).transpose()).collect()
     }
 
-    pub(crate) fn oldest_places(
+    pub(crate) fn oldest_pending_keys(
         &mut self,
         topic: TopicId,
         limit: usize,

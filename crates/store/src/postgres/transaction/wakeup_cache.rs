@@ -7,7 +7,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Instants in milliseconds.
+/// Lower bounds of wakeups, as instants in milliseconds.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     /// No wakeup is earlier than this.

@@ -43,7 +43,8 @@ pub(crate) fn without_steps(connection: &Connection) -> Result<Vec<(RunId, Vec<u
     let sql = concat!("SELECT ", run_columns!(), " FROM runs r");
     let mut statement = connection.prepare(sql)?;
     let mut runs = statement.query([])?;
-    let mut recorded = connection.prepare("SELECT step FROM steps WHERE run = ?1 AND item = 0")?;
+    let recorded = sql!("SELECT step FROM steps WHERE run = ?1 AND item = {whole_step}");
+    let mut recorded = connection.prepare(recorded)?;
     let mut found = Vec::new();
     while let Some(row) = runs.next()? {
         // A run that cannot be read is reported by `RowKind::check`.
@@ -96,7 +97,7 @@ fn wakeups(connection: &Connection) -> Result<HashMap<i64, i64>, Failure> {
 }
 
 fn queued(connection: &Connection, run: RunKey) -> Result<Vec<(Part, String)>, Failure> {
-    let sql = "SELECT step, item, queue FROM queue WHERE run = ?1 AND item >= -2";
+    let sql = sql!("SELECT step, item, queue FROM queue WHERE run = ?1 AND item {a_part}");
     query::all(connection, sql, [run.0], |row| {
         let (step, item, queue) = row.tuple()?;
         Ok((Part { step, item }, queue))
@@ -108,7 +109,7 @@ fn asked(connection: &Connection, run: RunKey) -> Result<Vec<u32>, Failure> {
 }
 
 fn waits(connection: &Connection, run: RunKey) -> Result<Vec<Part>, Failure> {
-    let sql = "SELECT step, item FROM waits WHERE run = ?1 AND item >= -2";
+    let sql = sql!("SELECT step, item FROM waits WHERE run = ?1 AND item {a_part}");
     query::all(connection, sql, [run.0], |row| {
         let (step, item) = row.tuple()?;
         Ok(Part { step, item })

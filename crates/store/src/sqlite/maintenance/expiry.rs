@@ -128,7 +128,7 @@ impl Core {
             self.connection.prepare_cached(KEEP_SHORTEST)?.execute(params![KEPT_FOR, keep])?;
         }
         let instant = |next: NextExpiry| {
-            // What could not be removed although it is old is looked at again, but not at once.
+            // Old rows that could not be removed are looked at again, but not at once.
             let at = next.0.map(|at| Timestamp::from_millisecond(at).unwrap_or(Timestamp::MAX));
             at.map(|at| at.max(now))
         };

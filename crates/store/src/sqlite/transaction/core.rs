@@ -27,7 +27,7 @@ pub(crate) struct Core {
     pub(crate) connection: Connection,
     pub(crate) ids: Ids,
     pub(crate) memory: Memory,
-    /// What is set aside: the driver passes over it.
+    /// Schedules, runs and handlers that are set aside: the driver passes over them.
     pub(crate) set_aside: HashSet<Wakeup>,
     /// Whom the node can notify, and whom it notifies of failures.
     setup: SharedSetup,
@@ -180,10 +180,10 @@ impl Core {
         let sql = "SELECT fingerprint, answer FROM idempotency WHERE key = ?1";
         query::one(&self.connection, sql, [&idempotency.key], |row| {
             let [fingerprint, answer, ..] = Column::POSITIONS;
-            match row.maybe_bytes(fingerprint)? == Some(idempotency.fingerprint.as_slice()) {
-                true => row.json(answer),
-                false => Err(Failure::KeyReused),
+            if row.maybe_bytes(fingerprint)? != Some(idempotency.fingerprint.as_slice()) {
+                return Err(Failure::KeyReused);
             }
+            row.json(answer)
         })
     }
 

@@ -128,6 +128,10 @@ pub(crate) fn overrides(connection: &Connection, id: ScheduleId) -> Result<Vec<O
 impl TransactionReader for SqliteTransactionReader<'_> {
     type Error = Failure;
 
+    fn is_unreadable(failure: &Failure) -> bool {
+        failure.is_about_a_row()
+    }
+
     fn schedule(&mut self, id: ScheduleId) -> Result<Option<Box<Schedule>>, Failure> {
         if let Some(schedule) = self.memory.recent.take_schedule(id) {
             return Ok(Some(schedule));
@@ -185,14 +189,6 @@ impl TransactionReader for SqliteTransactionReader<'_> {
         Ok(Some(definition))
     }
 
-    fn definition_if_readable(
-        &mut self,
-        id: WorkflowId,
-        revision: u32,
-    ) -> Result<Option<Arc<Definition>>, Failure> {
-        Ok(if_readable(self.definition(id, revision))?.flatten())
-    }
-
     fn run(&mut self, key: RunKey) -> Result<Option<Box<Run>>, Failure> {
         match self.memory.recent.take_run(key) {
             Some(run) => Ok(Some(run)),
@@ -201,10 +197,6 @@ impl TransactionReader for SqliteTransactionReader<'_> {
                 Ok(run.map(Box::new))
             }
         }
-    }
-
-    fn run_if_readable(&mut self, key: RunKey) -> Result<Option<Box<Run>>, Failure> {
-        Ok(if_readable(self.run(key))?.flatten())
     }
 
     fn run_key(&mut self, id: &RunId) -> Result<Option<RunKey>, Failure> {
@@ -334,8 +326,10 @@ impl TransactionReader for SqliteTransactionReader<'_> {
     }
 
     fn queued(&mut self, queues: &[String], limit: usize) -> Result<Vec<(RunKey, Part)>, Failure> {
-        let sql = "SELECT run, step, item FROM queue INDEXED BY queue_by_name
-                   WHERE queue = ?1 AND item >= -2 ORDER BY run, step, item LIMIT ?2";
+        let sql = sql!(
+            "SELECT run, step, item FROM queue INDEXED BY queue_by_name
+             WHERE queue = ?1 AND item {a_part} ORDER BY run, step, item LIMIT ?2"
+        );
         let mut statement = self.connection.prepare_cached(sql)?;
         let mut found = Vec::new();
         for queue in queues {

@@ -180,7 +180,7 @@ fn is_broken(connection: &Connection, id: ScheduleId) -> Result<bool, Failure> {
     })
 }
 
-/// Whether it can be read, or does not exist at all.
+/// Whether the schedule, run or handler can be read, or does not exist at all.
 fn is_readable(connection: &Connection, what: Wakeup) -> bool {
     let id = stored_wakeup(what).1;
     let readable =

@@ -122,9 +122,11 @@ pub(crate) fn waiting_for(
     after: Option<(RunKey, Part)>,
     limit: usize,
 ) -> Result<Vec<(RunKey, Part)>, Failure> {
-    let sql = "SELECT run, step, item FROM waits INDEXED BY waits_by_topic
-               WHERE topic = ?1 AND item >= -2 AND (run, step, item) > (?2, ?3, ?4)
-               ORDER BY run, step, item LIMIT ?5";
+    let sql = sql!(
+        "SELECT run, step, item FROM waits INDEXED BY waits_by_topic
+         WHERE topic = ?1 AND item {a_part} AND (run, step, item) > (?2, ?3, ?4)
+         ORDER BY run, step, item LIMIT ?5"
+    );
     let (run, step, item) = match after {
         Some((run, part)) => (run.0, i64::from(part.step), part.item.number()),
         None => (i64::MIN, 0, 0),
