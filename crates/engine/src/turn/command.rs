@@ -323,7 +323,8 @@ impl<B: TransactionReader> Turn<'_, B> {
             Command::ControlSchedule { id, verb } => self.control_schedule(id, verb),
             Command::StartSchedule { id, run } => self.start_schedule(id, &run),
             Command::Backfill { id, from, to, limit, pace, again } => {
-                let (accepted, passed_over) = self.past_occurrences(id, (from, to), limit, again)?;
+                let (accepted, passed_over) =
+                    self.past_occurrences(id, (from, to), limit, again)?;
                 let left_out = passed_over.len() as u64;
                 let input = Input::Backfill { from, to, limit, pace, passed_over };
                 self.decide_schedule(id, input, None)?;
