@@ -154,7 +154,14 @@ impl RunnerDispatch {
             Work { output_sink: output_tap.map(OutputTap::output_sink), ..work(perform, action) };
         let ended = self.runners.perform(work, cancel).await;
         if perform.handler.is_none() {
-            return attempt_end(ended, &self.secrets);
+            let may_be_repeated = perform.step().idempotent || perform.part.item == Item::Undoing;
+            return match ended {
+                Ended::Failed { code: Code::ExecWait, message, .. } if !may_be_repeated => {
+                    // The node lost track of the command, which may have had its effect.
+                    AttemptEnd::Unknown { message: self.secrets.mask(&message).into_owned() }
+                }
+                ended => attempt_end(ended, &self.secrets),
+            };
         }
         let ended = if perform.step().id == MUTATION && perform.part.item == Item::Whole {
             match judged(ended) {

@@ -83,13 +83,15 @@ impl Decider<'_, '_> {
         let since = self.driven_since();
         let was_idle = self.is_idle();
         let (missed, late) = listed.split_at(listed.partition_point(|due| due.effective < since));
-        let merged = self.missed_due(missed, !late.is_empty());
+        let latest = late.iter().rposition(|due| !self.is_skipped_by_hand(*due));
+        let merged = self.missed_due(missed, latest.is_some());
         for (index, due) in late.iter().enumerate() {
-            let merged = if index + 1 == late.len() { merged } else { 0 };
+            let merged = if Some(index) == latest { merged } else { 0 };
             let occurrence = self.number_with_days_off(*due, merged);
             self.offer_late(Numbered { made_up: true, ..occurrence }, was_idle);
         }
-        self.correct_coalesced();
+        let stand_in = listed.iter().rfind(|due| !self.is_skipped_by_hand(**due));
+        self.correct_coalesced(stand_in.copied());
         for due in listed {
             self.record_landing_with(*due);
         }
@@ -107,37 +109,67 @@ impl Decider<'_, '_> {
         progress.active.is_empty() && progress.queued.is_empty()
     }
 
-    /// Applies the catch-up policy to missed occurrences. Returns how many of them the latest of
-    /// the late occurrences must stand for.
+    fn is_skipped_by_hand(&self, due: Due) -> bool {
+        self.skip_reason(due).is_some()
+    }
+
+    /// Applies the catch-up policy to missed occurrences. Those that a person skipped are recorded
+    /// as skipped; the policy does not see them. Returns how many of the others the latest of the
+    /// late occurrences must stand for.
     fn missed_due(&mut self, listed: &[Due], has_later: bool) -> u64 {
-        let (missed, coalesced) = self.split(listed, has_later);
-        let (rest, runs) = listed.split_at(missed + coalesced);
-        if rest.len() <= ROWS {
-            for (index, due) in rest.iter().enumerate() {
-                let occurrence = self.number_with_days_off(*due, 0);
-                if index < missed {
-                    self.record(
-                        &occurrence,
-                        Outcome::Missed,
-                        self.missed_reason(occurrence.due),
-                        None,
-                    );
-                } else {
-                    self.record(&occurrence, Outcome::Coalesced, self.coalesced_reason(), None);
-                }
-            }
-        } else {
-            let count = |counted: usize| Count { counted: counted as u64, more: false };
-            let ends = |part: &[Due]| part.first().copied().zip(part.last().copied());
-            self.record_many(ends(&rest[..missed]), count(missed), Outcome::Missed);
-            self.record_many(ends(&rest[missed..]), count(coalesced), Outcome::Coalesced);
-            self.pass(rest[rest.len() - 1]);
-        }
+        let is_candidate = |due: &Due| !self.is_skipped_by_hand(*due);
+        let candidates: Vec<Due> = listed.iter().copied().filter(is_candidate).collect();
+        let (missed, coalesced) = self.split(&candidates, has_later);
+        let first_run = candidates.get(missed + coalesced);
+        let first_run = first_run.and_then(|run| listed.iter().position(|due| due == run));
+        let (rest, runs) = listed.split_at(first_run.unwrap_or(listed.len()));
+        self.record_not_run(rest, missed);
         if runs.is_empty() {
             return coalesced as u64;
         }
         self.catch_up(runs, coalesced as u64);
         0
+    }
+
+    /// Records occurrences that do not run: of those that nobody skipped, the first `missed` are
+    /// missed, the others coalesced.
+    fn record_not_run(&mut self, rest: &[Due], missed: usize) {
+        let mut missed_left = missed;
+        let mut decide = |due: Due| {
+            if self.is_skipped_by_hand(due) {
+                return (due, Outcome::Skipped);
+            }
+            let is_missed = missed_left > 0;
+            missed_left = missed_left.saturating_sub(1);
+            (due, if is_missed { Outcome::Missed } else { Outcome::Coalesced })
+        };
+        let decided: Vec<(Due, Outcome)> = rest.iter().map(|due| decide(*due)).collect();
+        let shares_rows = rest.len() > ROWS;
+        let shares_row = |(_, one): &(Due, Outcome), (_, other): &(Due, Outcome)| {
+            shares_rows && one == other && *one != Outcome::Skipped
+        };
+        for part in decided.chunk_by(shares_row) {
+            let ((first, outcome), (last, _)) = (part[0], part[part.len() - 1]);
+            if part.len() > 1 {
+                let count = Count { counted: part.len() as u64, more: false };
+                self.record_many(Some((first, last)), count, outcome);
+            } else {
+                self.record_one_not_run(first, outcome, shares_rows);
+            }
+            self.pass(last);
+        }
+    }
+
+    fn record_one_not_run(&mut self, due: Due, outcome: Outcome, shares_rows: bool) {
+        // The days off among many occurrences get no rows of their own.
+        let occurrence =
+            if shares_rows { self.number(due, 0) } else { self.number_with_days_off(due, 0) };
+        let reason = match outcome {
+            Outcome::Skipped => self.skip_reason(due).unwrap_or_default(),
+            Outcome::Missed => self.missed_reason(due).to_owned(),
+            _ => self.coalesced_reason(),
+        };
+        self.record(&occurrence, outcome, reason, None);
     }
 
     /// Offers an occurrence that comes late together with others. If the schedule was idle when the
@@ -196,7 +228,7 @@ impl Decider<'_, '_> {
         }
         let runs: Vec<Due> = caught_up.run.into_iter().map(Due::from).collect();
         self.catch_up(&runs, caught_up.coalesced.counted);
-        self.correct_coalesced();
+        self.correct_coalesced(runs.last().copied());
         if let Some(last) = last {
             self.advance(last, self.following(last));
         }
@@ -249,18 +281,18 @@ impl Decider<'_, '_> {
         });
     }
 
-    /// Runs occurrences although later ones were due too, oldest first.
+    /// Runs occurrences although later ones were due too, oldest first. Those among them that a
+    /// person skipped are recorded as skipped.
     fn catch_up(&mut self, runs: &[Due], merged: u64) {
-        if let [only] = runs {
-            let occurrence = self.number_with_days_off(*only, merged);
-            return self.offer(Numbered { made_up: true, ..occurrence });
-        }
+        let not_skipped = runs.iter().filter(|due| !self.is_skipped_by_hand(**due)).count();
         let pace = self.context.plan.catch_up.pace;
         let mut index = 0;
         for due in runs {
             let merged = if index == 0 { merged } else { 0 };
             let occurrence = self.number_with_days_off(*due, merged);
-            if !self.is_set_aside(&occurrence) && !self.is_beyond_limit(&occurrence) {
+            if not_skipped == 1 {
+                self.offer(Numbered { made_up: true, ..occurrence });
+            } else if !self.is_set_aside(&occurrence) && !self.is_beyond_limit(&occurrence) {
                 self.enqueue_paced(occurrence, index, pace);
                 index += 1;
             }
@@ -268,15 +300,17 @@ impl Decider<'_, '_> {
     }
 
     /// Corrects coalesced occurrences if the one that was to stand for them does not run either:
-    /// they are missed, unless that one was itself merged into another. It has the last number.
-    fn correct_coalesced(&mut self) {
-        let latest = self.schedule.progress.n.saturating_sub(1);
-        let decided = self.decision.ledger.iter().rev().find(|entry| entry.n == latest);
+    /// they are missed, unless that one was itself merged into another.
+    fn correct_coalesced(&mut self, stand_in: Option<Due>) {
+        let Some(stand_in) = stand_in else { return };
+        let ledger = &self.decision.ledger;
+        let decided = ledger.iter().rev().find(|entry| entry.nominal == stand_in.nominal);
+        let Some((latest, outcome)) = decided.map(|entry| (entry.n, entry.outcome)) else { return };
         let only = "only the latest one is made up for, and that";
-        let (outcome, correct) = match decided.map(|entry| entry.outcome) {
-            Some(Outcome::Skipped) => (Outcome::Missed, format!("{only} was skipped")),
-            Some(Outcome::Failed) => (Outcome::Missed, format!("{only} failed")),
-            Some(Outcome::Coalesced) => {
+        let (outcome, correct) = match outcome {
+            Outcome::Skipped => (Outcome::Missed, format!("{only} was skipped")),
+            Outcome::Failed => (Outcome::Missed, format!("{only} failed")),
+            Outcome::Coalesced => {
                 (Outcome::Coalesced, format!("missed: {only} was merged into another"))
             }
             _ => return,

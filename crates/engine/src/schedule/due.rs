@@ -4,7 +4,7 @@ use calendar::{CatchUp, Fate, Policy, Roll, Rule};
 use jiff::{SignedDuration, Timestamp};
 use language::policy::overlap::{self, MadeUp, Overlap, Verdict};
 
-use super::upcoming::{DayOff, DayOffFate, Due, OverrideAction, Upcoming};
+use super::upcoming::{DayOff, DayOffFate, Due, Override, OverrideAction, Upcoming};
 use super::{Active, Decider, Numbered, Queued, Status, Turning};
 use crate::ids::RunKey;
 use crate::ledger::{Entry, Outcome};
@@ -83,7 +83,7 @@ impl<'b> Decider<'_, 'b> {
     fn one_due(&mut self, due: Due) {
         let occurrence = self.number_with_days_off(due, 0);
         let missed = self.was_missed(due);
-        if missed && !self.is_caught_up(due) {
+        if missed && !self.is_caught_up(due) && self.skip_reason(due).is_none() {
             self.record(&occurrence, Outcome::Missed, self.missed_reason(occurrence.due), None);
         } else {
             let made_up = missed || due.effective < self.schedule.updated_at;
@@ -154,7 +154,11 @@ impl<'b> Decider<'_, 'b> {
         match overlap::decide(declared.overlap, active, queued, declared.queue_limit(), made_up) {
             Verdict::Start => self.start_now(occurrence),
             Verdict::Skip if declared.overlap == Overlap::QueueAll => {
-                let reason = format!("the queue is full: {queued} occurrences wait already");
+                let waiting = match queued {
+                    1 => "1 occurrence waits".to_owned(),
+                    queued => format!("{queued} occurrences wait"),
+                };
+                let reason = format!("the queue is full: {waiting} already");
                 self.record(&occurrence, Outcome::Skipped, reason, None);
             }
             Verdict::Skip => {
@@ -181,13 +185,17 @@ impl<'b> Decider<'_, 'b> {
             self.record(occurrence, Outcome::Skipped, reason, None);
             return true;
         }
-        let skip = self.upcoming().of(occurrence.due.nominal).and_then(|over| match over.action {
-            OverrideAction::Skip => Some(format!("skipped by {}", over.by)),
-            _ => None,
-        });
-        let Some(reason) = skip else { return false };
+        let Some(reason) = self.skip_reason(occurrence.due) else { return false };
         self.record(occurrence, Outcome::Skipped, reason, None);
         true
+    }
+
+    /// The reason of an occurrence that an override skips.
+    pub(super) fn skip_reason(&self, due: Due) -> Option<String> {
+        match self.upcoming().of(due.nominal)? {
+            Override { action: OverrideAction::Skip, by, .. } => Some(format!("skipped by {by}")),
+            _ => None,
+        }
     }
 
     fn start_now(&mut self, occurrence: Numbered) {
@@ -207,14 +215,14 @@ impl<'b> Decider<'_, 'b> {
             n => format!("; stands for {n} more that were missed"),
         };
         let over = self.upcoming().of(due.nominal);
-        match over.map(|over| (&over.action, &over.by)) {
+        let payload = match over.map(|over| (&over.action, &over.by)) {
             Some((OverrideAction::Move(_), by)) => {
                 return (Outcome::Moved, format!("moved by {by}{merged}"));
             }
             Some((OverrideAction::Payload(_), by)) if whole_millisecond(plain) == due.nominal => {
-                return (Outcome::Started, format!("due, with a payload given by {by}{merged}"));
+                format!(", with a payload given by {by}")
             }
-            _ if whole_millisecond(plain) == due.nominal => {}
+            _ if whole_millisecond(plain) == due.nominal => String::new(),
             _ => {
                 let why = match plan.timing.fate(due.nominal) {
                     Fate::Moved { reason, .. } => reason.to_string(),
@@ -222,7 +230,7 @@ impl<'b> Decider<'_, 'b> {
                 };
                 return (Outcome::Moved, format!("moved by the calendar ({why}){merged}"));
             }
-        }
+        };
         let why = if occurrence.backfilled {
             "asked for by a backfill"
         } else if self.was_over(due) {
@@ -234,7 +242,7 @@ impl<'b> Decider<'_, 'b> {
         } else {
             "due"
         };
-        (Outcome::Started, format!("{why}{merged}"))
+        (Outcome::Started, format!("{why}{payload}{merged}"))
     }
 
     fn enqueue(&mut self, occurrence: Numbered) {

@@ -15,7 +15,7 @@ use super::{TransactionReader, Turn};
 use crate::ids::{RunId, ScheduleId, TopicId, WorkflowId};
 use crate::notices;
 use crate::run::{self, AttemptEnd, Claimant, Resolution};
-use crate::schedule::{self, Input, OverrideAction};
+use crate::schedule::{self, Due, Input, OverrideAction};
 use crate::stop::{Stop, refuse, unless_refused};
 use crate::topics::Message;
 use crate::trace::TraceContext;
@@ -208,6 +208,12 @@ pub enum Answer {
     Schedule(ScheduleId),
     /// How many schedules were deleted or recomputed.
     Count(u64),
+    Backfilled {
+        /// The occurrences that this backfill runs.
+        accepted: Vec<Due>,
+        /// Number of occurrences that it does not run, because they have run or wait to run.
+        left_out: u64,
+    },
     /// The id of the run that was created or changed.
     Run(String),
     /// The handler that will run as soon as its workflow is free.
@@ -318,11 +324,12 @@ impl<B: TransactionReader> Turn<'_, B> {
             Command::ControlSchedule { id, verb } => self.control_schedule(id, verb),
             Command::StartSchedule { id, run } => self.start_schedule(id, &run),
             Command::Backfill { id, from, to, limit, pace, again } => {
-                let passed_over =
-                    if again { Vec::new() } else { self.ran_already(id, from, to, limit)? };
+                let (accepted, passed_over) =
+                    self.past_occurrences(id, (from, to), limit, again)?;
+                let left_out = passed_over.len() as u64;
                 let input = Input::Backfill { from, to, limit, pace, passed_over };
                 self.decide_schedule(id, input, None)?;
-                Ok(Answer::Schedule(id))
+                Ok(Answer::Backfilled { accepted, left_out })
             }
             Command::Override { id, nominal, action, by } => {
                 self.override_occurrence(id, nominal, action, by)

@@ -11,7 +11,7 @@ use super::worklist::Work;
 use super::{Change, Damaged, Notice, TransactionReader, Turn, Wakeup};
 use crate::ids::{RunKey, ScheduleId};
 use crate::ledger::Entry;
-use crate::schedule::{self, DecideContext, Input, Refusal, Status, Turning, Verdict};
+use crate::schedule::{self, DecideContext, Due, Input, Refusal, Status, Turning, Verdict};
 use crate::stop::{Stop, refuse, unless_refused};
 
 impl<B: TransactionReader> Turn<'_, B> {
@@ -114,31 +114,38 @@ impl<B: TransactionReader> Turn<'_, B> {
         Ok(())
     }
 
-    /// The nominal times in a range whose occurrences have run or wait to run.
-    pub(super) fn ran_already(
+    /// The occurrences of a range that a backfill runs, and the nominal times of those that it does
+    /// not, because they have run or wait to run. With `again`, it runs all of them.
+    pub(super) fn past_occurrences(
         &mut self,
         id: ScheduleId,
-        from: Timestamp,
-        to: Timestamp,
+        (from, to): (Timestamp, Timestamp),
         limit: u32,
-    ) -> Result<Vec<Timestamp>, B::Error> {
+        again: bool,
+    ) -> Result<(Vec<Due>, Vec<Timestamp>), B::Error> {
         // The decision that follows refuses a schedule that does not exist, a rule that cannot be
         // read and a range that is too large.
         if !self.load_schedule(id)? {
-            return Ok(Vec::new());
+            return Ok(Default::default());
         }
         let schedule = self.schedule(id)?;
         let (key, anchor) = (schedule.spread_key(), schedule.progress.anchor);
         let Ok(plan) = schedule.declared.plan(self.context.rules, anchor, &key) else {
-            return Ok(Vec::new());
+            return Ok(Default::default());
         };
         let limit = limit.min(LARGEST_QUEUE);
-        let Ok(due) = schedule::backfilled(&plan, from, to.min(self.context.moment.now), limit)
+        let Ok(found) = schedule::backfilled(&plan, from, to.min(self.context.moment.now), limit)
         else {
-            return Ok(Vec::new());
+            return Ok(Default::default());
         };
-        let nominal: Vec<Timestamp> = due.iter().map(|due| due.nominal).collect();
-        self.reader.ran_of(id, &nominal)
+        if again {
+            return Ok((found, Vec::new()));
+        }
+        let nominal: Vec<Timestamp> = found.iter().map(|due| due.nominal).collect();
+        let ran = self.reader.ran_of(id, &nominal)?;
+        let (left_out, accepted): (Vec<Due>, Vec<Due>) =
+            found.into_iter().partition(|due| ran.contains(&due.nominal));
+        Ok((accepted, left_out.iter().map(|due| due.nominal).collect()))
     }
 
     fn refused(&mut self, id: ScheduleId, refusal: Refusal) -> Result<Refused, B::Error> {

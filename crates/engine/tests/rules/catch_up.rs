@@ -238,6 +238,145 @@ fn an_occurrence_can_be_skipped_moved_or_given_another_payload() {
     assert_eq!(payloads, [false, false, true]);
 }
 
+/// Hourly occurrences of a day; a person skips those of `skipped` before the node is down from
+/// 09:30 until 14:30.
+fn skipped_while_down(more: &str, skipped: &[u8]) -> (World, engine::ScheduleId) {
+    let mut world = World::new("2026-03-02T08:30:00Z").working(|_| (seconds(60), success()));
+    let workflow = world.workflow("w", None);
+    let id = world.schedule(workflow, &format!(r#"{{"name": "s", "cron": "0 * * * *"{more}}}"#));
+    world.advance_to("2026-03-02T09:30:00Z");
+    for hour in skipped {
+        skip(&mut world, id, &format!("2026-03-02T{hour:02}:00:00Z"));
+    }
+    world.down_until("2026-03-02T14:30:00Z");
+    (world, id)
+}
+
+fn skip(world: &mut World, id: engine::ScheduleId, nominal: &str) {
+    let (nominal, by) = (at(nominal), "ann".to_owned());
+    let action = Some(OverrideAction::Skip);
+    world.command(Command::Override { id, nominal, action, by }).unwrap();
+}
+
+/// What the last run stands for, according to its input.
+fn stands_for(world: &World) -> Option<u64> {
+    let input = &world.memory.runs.values().last().unwrap().input;
+    let input: serde_json::Value = serde_json::from_str(input.get()).unwrap();
+    input["coalesced"].as_u64()
+}
+
+#[test]
+fn a_missed_one_that_a_person_skipped_counts_for_nothing() {
+    let window = r#", "catch_up": {"policy": "last", "window": "2h"}"#;
+    let limit = r#", "catch_up": {"policy": "all", "limit": 2}"#;
+    let none = r#", "catch_up": "none""#;
+    let cases: [(&str, &[u8], [&str; 5], Option<u64>); 8] = [
+        ("", &[12], ["coalesced", "coalesced", "skipped", "coalesced", "started"], Some(3)),
+        // The latest that nobody skipped is made up for.
+        ("", &[14], ["coalesced", "coalesced", "coalesced", "started", "skipped"], Some(3)),
+        ("", &[11, 13, 14], ["coalesced", "skipped", "started", "skipped", "skipped"], Some(1)),
+        ("", &[10, 11, 12, 13, 14], ["skipped"; 5], None),
+        (window, &[11, 14], ["missed", "skipped", "missed", "started", "skipped"], None),
+        (none, &[11, 14], ["missed", "skipped", "missed", "missed", "skipped"], None),
+        (limit, &[13], ["coalesced", "coalesced", "started", "skipped", "started"], None),
+        (limit, &[14], ["coalesced", "coalesced", "started", "started", "skipped"], None),
+    ];
+    for (more, skipped, expected, merged) in cases {
+        let (mut world, id) = skipped_while_down(more, skipped);
+        world.advance_to("2026-03-02T14:40:00Z");
+        let hours = expected.iter().zip(10..).map(|(outcome, hour)| format!("{hour}:00 {outcome}"));
+        assert_eq!(world.ledger(id)[1..], hours.collect::<Vec<_>>(), "{more} {skipped:?}");
+        let reasons = reasons(&world, "skipped");
+        assert_eq!(reasons, vec!["skipped by ann"; skipped.len()], "{more} {skipped:?}");
+        if merged.is_some() {
+            assert_eq!(stands_for(&world), merged, "{more} {skipped:?}");
+            let started = world.memory.ledger.values().rfind(|row| row.run.is_some()).unwrap();
+            let told = format!("; stands for {} more that were missed", merged.unwrap());
+            assert!(started.reason.ends_with(&told), "{}", started.reason);
+        }
+    }
+}
+
+#[test]
+fn a_single_missed_one_that_a_person_skipped_is_skipped_whatever_catch_up_says() {
+    for catch_up in ["none", "last", "all"] {
+        let mut world = World::new("2026-03-02T08:30:00Z");
+        let workflow = world.workflow("w", None);
+        let text = format!(r#"{{"name": "s", "cron": "0 * * * *", "catch_up": "{catch_up}"}}"#);
+        let id = world.schedule(workflow, &text);
+        skip(&mut world, id, "2026-03-02T09:00:00Z");
+        world.down_until("2026-03-02T09:30:00Z");
+        assert_eq!(world.ledger(id), ["09:00 skipped"], "{catch_up}");
+        assert_eq!(reasons(&world, "skipped"), ["skipped by ann"], "{catch_up}");
+    }
+}
+
+#[test]
+fn a_late_one_that_a_person_skipped_stands_for_nothing() {
+    for (skipped, expected) in [
+        (vec![40], ["coalesced", "coalesced", "started", "skipped"]),
+        // A missed one is made up for if no late one runs.
+        (vec![39, 40], ["coalesced", "started", "skipped", "skipped"]),
+    ] {
+        let mut world = World::new("2026-03-02T08:36:30Z");
+        let workflow = world.workflow("w", None);
+        let id = world.schedule(workflow, r#"{"name": "s", "cron": "* * * * *"}"#);
+        for minute in skipped {
+            skip(&mut world, id, &format!("2026-03-02T08:{minute}:00Z"));
+        }
+        world.now = at("2026-03-02T08:40:30Z");
+        world.awake_since = at("2026-03-02T08:38:30Z");
+        world.advance_to("2026-03-02T08:40:50Z");
+        let minutes = expected.iter().zip(37..);
+        let rows = minutes.map(|(outcome, minute)| format!("08:{minute} {outcome}"));
+        assert_eq!(world.ledger(id), rows.collect::<Vec<_>>());
+        let merged = expected.iter().filter(|outcome| **outcome == "coalesced").count() as u64;
+        assert_eq!(stands_for(&world), Some(merged));
+    }
+}
+
+#[test]
+fn skipped_ones_among_many_that_share_rows_have_rows_of_their_own() {
+    let mut world = World::new("2026-03-02T00:00:30Z");
+    let workflow = world.workflow("w", None);
+    let id = world.schedule(workflow, r#"{"name": "s", "cron": "* * * * *"}"#);
+    for nominal in ["2026-03-02T01:00:00Z", "2026-03-02T04:59:00Z", "2026-03-02T05:00:00Z"] {
+        skip(&mut world, id, nominal);
+    }
+    world.down_until("2026-03-02T05:00:30Z");
+    let rows: Vec<_> =
+        world.memory.ledger.values().map(|e| (e.n, e.count, e.outcome.name())).collect();
+    let expected = [
+        (0, 59, "coalesced"),
+        (59, 1, "skipped"),
+        (60, 237, "coalesced"),
+        (297, 1, "started"),
+        (298, 1, "skipped"),
+        (299, 1, "skipped"),
+    ];
+    assert_eq!(rows, expected);
+    assert_eq!((world.get(id).progress.n, stands_for(&world)), (300, Some(296)));
+}
+
+#[test]
+fn what_is_made_up_for_with_a_payload_of_its_own_says_both() {
+    let mut world = World::new("2026-03-02T08:30:00Z");
+    let workflow = world.workflow("w", None);
+    let id = world.schedule(workflow, r#"{"name": "s", "cron": "0 * * * *"}"#);
+    for nominal in ["2026-03-02T09:00:00Z", "2026-03-02T10:00:00Z"] {
+        let (nominal, by) = (at(nominal), "ann".to_owned());
+        let action = Some(OverrideAction::Payload(serde_json::value::to_raw_value(&2).unwrap()));
+        world.command(Command::Override { id, nominal, action, by }).unwrap();
+    }
+    world.down_until("2026-03-02T09:30:00Z");
+    world.advance_to("2026-03-02T10:30:00Z");
+    let expected = [
+        "made up for: due while no node was running, with a payload given by ann",
+        "due, with a payload given by ann",
+    ];
+    assert_eq!(reasons(&world, "started"), expected);
+}
+
 /// A node that is down for five hours; each run takes 50 minutes.
 fn slow_with_error(more: &str) -> (World, engine::ScheduleId) {
     let mut world = World::new("2026-03-02T08:30:00Z").working(|_| (seconds(3_000), success()));
@@ -358,13 +497,21 @@ fn what_stands_for_nothing_is_not_said_to() {
 
 #[test]
 fn a_full_queue_is_said_to_be_full() {
-    let mut world = World::new("2026-03-02T08:30:00Z").working(|_| (seconds(30_000), success()));
-    let workflow = world.workflow("w", None);
-    let text = r#"{"name": "s", "cron": "0 * * * *", "overlap": "queue_all", "queue_limit": 2,
-                   "timeout_seconds": 86400}"#;
-    let id = world.schedule(workflow, text);
-    world.advance_to("2026-03-02T12:30:00Z");
-    let rows = ["09:00 started", "10:00 queued", "11:00 queued", "12:00 skipped"];
-    assert_eq!(world.ledger(id), rows);
-    assert_eq!(reasons(&world, "skipped"), ["the queue is full: 2 occurrences wait already"]);
+    for (limit, row, told) in
+        [(1, 2, "1 occurrence waits already"), (2, 3, "2 occurrences wait already")]
+    {
+        let mut world =
+            World::new("2026-03-02T08:30:00Z").working(|_| (seconds(30_000), success()));
+        let workflow = world.workflow("w", None);
+        let text = format!(
+            r#"{{"name": "s", "cron": "0 * * * *", "overlap": "queue_all", "queue_limit": {limit},
+                 "timeout_seconds": 86400}}"#
+        );
+        let id = world.schedule(workflow, &text);
+        world.advance_to("2026-03-02T12:30:00Z");
+        let rows = ["09:00 started", "10:00 queued", "11:00 queued"];
+        assert_eq!(world.ledger(id)[..row], rows[..row]);
+        assert!(world.ledger(id)[row].ends_with("skipped"));
+        assert_eq!(reasons(&world, "skipped")[0], format!("the queue is full: {told}"));
+    }
 }

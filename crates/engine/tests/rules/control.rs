@@ -3,7 +3,7 @@
 use calendar::Zones;
 use engine::run::{RunStatus, TriggeredBy};
 use engine::schedule::Status;
-use engine::turn::{Command, NewRun, Refused, Starter, Verb};
+use engine::turn::{Answer, Command, NewRun, Refused, Starter, Verb};
 use jiff::SignedDuration;
 use language::Rules;
 
@@ -201,10 +201,14 @@ fn backfill_runs_past_occurrences_after_all() {
     world.advance_to("2026-03-02T09:05:00Z");
     let (from, to) = (at("2026-03-01T00:00:00Z"), at("2026-03-01T00:25:00Z"));
     let ask = |limit, again| Command::Backfill { id, from, to, limit, pace: None, again };
+    let counts = |answer: Answer| match answer {
+        Answer::Backfilled { accepted, left_out } => (accepted.len(), left_out),
+        other => panic!("{other:?}"),
+    };
     assert!(world.command(ask(1, false)).is_err());
-    world.command(ask(10, false)).unwrap();
+    assert_eq!(counts(world.command(ask(10, false)).unwrap()), (3, 0));
     // The first one runs and the others wait. None of them is duplicated.
-    world.command(ask(10, false)).unwrap();
+    assert_eq!(counts(world.command(ask(10, false)).unwrap()), (0, 3));
     world.advance_to("2026-03-02T09:06:00Z");
     assert_eq!(world.runs(id).len(), 3);
     let reasons = world.memory.ledger.values().map(|row| row.reason.to_string());
@@ -212,7 +216,7 @@ fn backfill_runs_past_occurrences_after_all() {
     world.command(ask(10, false)).unwrap();
     world.advance_to("2026-03-02T09:07:00Z");
     assert_eq!(world.runs(id).len(), 3, "nothing is left to run");
-    world.command(ask(10, true)).unwrap();
+    assert_eq!(counts(world.command(ask(10, true)).unwrap()), (3, 0));
     world.advance_to("2026-03-02T09:09:00Z");
     assert_eq!(world.runs(id).len(), 6, "once more, because somebody asked for that");
     assert_eq!(world.get(id).progress.next.unwrap().effective, at("2026-03-02T09:10:00Z"));

@@ -11,6 +11,7 @@ mod running;
 mod stat;
 mod supervisor;
 
+use std::io;
 use std::sync::Once;
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{Code, Ended, Mask, OutputSink, Stream, Work};
 use outcome::{Outcome, Why};
 use output::Captured;
-use running::Running;
+use running::{NotRunning, Running};
 
 pub(crate) use orphans::Notes;
 pub use orphans::end_orphans;
@@ -62,7 +63,8 @@ impl Launcher {
         self.tell_once();
         match Running::start(command, self.supervisor.as_ref(), self.notes.as_ref()).await {
             Ok(running) => self.accompany(running, action, work, cancel).await,
-            Err(error) => command::not_started(action, &error),
+            Err(NotRunning::NotStarted(error)) => command::not_started(action, &error),
+            Err(NotRunning::Lost(error)) => lost(&error),
         }
     }
 
@@ -117,7 +119,7 @@ impl Launcher {
             Ok(status) => {
                 Outcome { why, status, stdout, stderr }.told(action, work.timeout, &self.mask)
             }
-            Err(error) => Ended::failed(Code::ExecWait, format!("the command was lost: {error}")),
+            Err(error) => lost(&error),
         }
     }
 
@@ -138,6 +140,11 @@ impl Launcher {
         running.terminate();
         why(tokio::time::timeout(self.grace, running.leader_ended()).await.is_ok())
     }
+}
+
+/// The end of a command whose exit status nobody knows.
+fn lost(error: &io::Error) -> Ended {
+    Ended::failed(Code::ExecWait, format!("the command was lost: {error}"))
 }
 
 /// The node's ends of a command's pipes.

@@ -18,12 +18,26 @@ pub(super) enum Running {
     Alone(Group),
 }
 
+/// Why a command is not running after all.
+pub(super) enum NotRunning {
+    /// The command was not started.
+    NotStarted(io::Error),
+    /// The command may have been started. Those of its processes that could be found have ended.
+    Lost(io::Error),
+}
+
+impl From<io::Error> for NotRunning {
+    fn from(error: io::Error) -> NotRunning {
+        NotRunning::NotStarted(error)
+    }
+}
+
 impl Running {
     pub(super) async fn start(
         mut command: Command,
         supervisor: Option<&Supervisor>,
         notes: Option<&Notes>,
-    ) -> io::Result<Running> {
+    ) -> Result<Running, NotRunning> {
         let mark = Mark::new();
         if let Some(mark) = &mark {
             command.env(VARIABLE, mark.text());

@@ -169,7 +169,42 @@ async fn a_command_that_kills_its_supervisor_fails_and_ends() {
     let (ended, held) = tokio::join!(perform(allowed(), script(&text)), releasing);
     let (code, message, retryable) = failed(ended);
     assert_eq!((code, retryable), (Code::ExecWait, true), "{message}");
-    assert!(message.contains("supervisor"), "{message}");
+    assert_eq!(message, "the command was lost: its supervisor was killed");
+    held.let_go().await;
+}
+
+/// A supervisor that starts the command and never says so.
+const SILENT: &str = r#"
+import json, signal, socket, subprocess
+lines = socket.socket(fileno=0).makefile("rb")
+lines.read(1)
+order = json.loads(lines.readline())["Start"]
+text = lambda given: bytes(given["Unix"])
+words = [text(word) for word in [order["program"], *order["args"]]]
+environment = {text(name): text(value) for name, value in order["env"]}
+subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL)
+signal.pause()
+"#;
+
+/// The command may kill its supervisor before that has said that the command runs.
+#[tokio::test]
+async fn a_command_that_kills_its_supervisor_at_once_is_lost_and_ends() {
+    let supervisor = Supervisor::new("python3", &["-c", SILENT]);
+    let policy = Policy { supervisor: Some(supervisor), ..allowed() };
+    let lifeline = Lifeline::new();
+    let (hold, mut go) = (lifeline.hold(), Fifo::new());
+    let text = format!(
+        "setsid sh -c '{hold}; sleep 1000' & read line < {go}; kill -KILL $PPID; sleep 1000"
+    );
+    let releasing = async {
+        let held = lifeline.held().await;
+        go.write().await;
+        held
+    };
+    let (ended, held) = tokio::join!(perform(policy, script(&text)), releasing);
+    let (code, message, retryable) = failed(ended);
+    assert_eq!((code, retryable), (Code::ExecWait, true), "{message}");
+    assert_eq!(message, "the command was lost: its supervisor was killed");
     held.let_go().await;
 }
 

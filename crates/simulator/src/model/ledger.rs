@@ -189,6 +189,11 @@ impl Kept {
                 return broken("occurrences", message);
             }
             let (nominal, effective) = group.remove(0);
+            if self.is_skipped_by_hand(nominal) {
+                let message =
+                    format!("schedule {}: {nominal} was skipped, yet is in {row:?}", self.row.id);
+                return broken("skipped", message);
+            }
             twins.append(group);
             self.cursor = self.cursor.max(effective);
             last = Some(nominal);
@@ -269,7 +274,9 @@ impl Kept {
         let missed = self.missed();
         let is_asleep = |row: &&&LedgerRow| self.is_asleep(row, rows);
         let asleep = taken.iter().filter(is_asleep).filter(runs).count();
-        let skipped = |row: &&&LedgerRow| row.outcome == Skipped;
+        // Those that a person skipped are no candidates: the policy does not see them.
+        let skipped =
+            |row: &&&LedgerRow| row.outcome == Skipped && !self.is_skipped_by_hand(row.nominal);
         let candidates = match missed.policy {
             Policy::All => asleep + taken.iter().filter(is_asleep).filter(skipped).count(),
             _ => 0,
@@ -288,12 +295,37 @@ impl Kept {
                 }
             }
         }
+        self.judge_stand_ins(taken)?;
         let most = if missed.policy == Policy::All { missed.limit } else { 1 };
         if asleep > most {
             let message = format!("schedule {}: {asleep} of {taken:?} run", self.row.id);
             return broken("catch-up", message);
         }
         Ok(())
+    }
+
+    /// Checks that an occurrence which stands for others tells how many: those that this commit
+    /// coalesced because they were missed.
+    fn judge_stand_ins(&self, taken: &[&LedgerRow]) -> Checked {
+        let coalesced = taken.iter().filter(|row| {
+            row.outcome == Coalesced && (row.count > 1 || row.reason.starts_with("missed"))
+        });
+        let coalesced: u64 = coalesced.map(|row| row.count).sum();
+        let told = |row: &LedgerRow| {
+            let (_, rest) = row.reason.split_once("; stands for ")?;
+            rest.split(' ').next()?.parse::<u64>().ok()
+        };
+        match taken.iter().find_map(|row| told(row)) {
+            Some(told) if told != coalesced => {
+                let message = format!("schedule {}: {coalesced} of {taken:?}", self.row.id);
+                broken("catch-up", message)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn is_skipped_by_hand(&self, nominal: i64) -> bool {
+        matches!(self.override_of(nominal), Some(OverrideAction::Skip))
     }
 
     /// Whether no node drove the schedule, as it is now declared, when the occurrence was due.
@@ -326,9 +358,13 @@ impl Kept {
         let is_given_up = was_asleep && (missed.policy == Policy::None || too_old);
         let id = self.row.id;
         // If the one that was to stand for the others does not run, they are missed as well.
-        let latest = taken.iter().max_by_key(|row| row.n);
+        let nobody_skipped = |row: &&&LedgerRow| !self.is_skipped_by_hand(row.nominal);
+        let latest = taken.iter().filter(nobody_skipped).max_by_key(|row| row.n);
         let none_ran = latest.is_some_and(|row| matches!(row.outcome, Skipped | Failed));
         let is_for_latest = missed.policy == Policy::Last && none_ran;
+        if row.count == 1 && row.outcome != Skipped && self.is_skipped_by_hand(row.nominal) {
+            return broken("skipped", format!("schedule {id}: {row:?} was skipped by hand"));
+        }
         match row.outcome {
             Missed if row.count == 1 && self.is_late(row, rows) => broken(
                 "catch-up",
@@ -362,9 +398,11 @@ impl Kept {
         let overlap = self.declared.overlap;
         let is_busy =
             touched.was_busy || touched.has_ended || !touched.created.is_empty() || taken.len() > 1;
-        let skipped_by_hand = matches!(self.override_of(row.nominal), Some(OverrideAction::Skip));
+        let skipped_by_hand = self.is_skipped_by_hand(row.nominal);
         // If only one is left of many, it is treated like any other occurrence.
-        let is_made_up = |row: &&&LedgerRow| !matches!(row.outcome, Missed | Coalesced);
+        let is_made_up = |row: &&&LedgerRow| {
+            !matches!(row.outcome, Missed | Coalesced) && !self.is_skipped_by_hand(row.nominal)
+        };
         let several = taken.iter().filter(is_made_up).count() > 1;
         let makes_up = self.missed().policy == Policy::All && several;
         let waits_for_place = row.run.is_some();

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
@@ -17,6 +18,10 @@ use super::wire::{FromSupervisor, Order, ToSupervisor, line, send_descriptor};
 use crate::exec::Pipes;
 use crate::exec::escaped::Mark;
 use crate::exec::orphans::{Note, Notes, Process};
+use crate::exec::running::NotRunning;
+
+/// How long to wait for a supervisor that has closed its socket. It has ended, or is about to.
+const REAPING: Duration = Duration::from_secs(1);
 
 /// A command that runs below a supervisor. Dropping the value closes the socket, whereupon the
 /// supervisor kills the command and everything it has started. The same happens if this process
@@ -40,14 +45,21 @@ impl Supervised {
         command: &Command,
         mark: Option<Mark>,
         notes: Option<&Notes>,
-    ) -> io::Result<Supervised> {
+    ) -> Result<Supervised, NotRunning> {
         let (supervisor, socket, stdin) = spawn(supervisor)
             .map_err(|error| io::Error::other(format!("its supervisor: {error}")))?;
         let (from, mut to) = socket.into_split();
         let mut from = BufReader::new(from).lines();
         let order = line(&ToSupervisor::Start(Order::of(command.as_std())))?;
-        to.write_all(&order).await.map_err(|_| lost())?;
-        let leader = match next(&mut from).await? {
+        to.write_all(&order).await.map_err(|_| no_answer())?;
+        let answer = match next(&mut from).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                drop((from, to));
+                return Err(unanswered(supervisor, mark).await);
+            }
+        };
+        let leader = match answer {
             FromSupervisor::Started { leader, adopts } => {
                 if !adopts {
                     tracing::warn!("this system gives orphans of commands to other processes");
@@ -55,10 +67,12 @@ impl Supervised {
                 Pid::from_raw(leader)
             }
             FromSupervisor::NotStarted { os_code: Some(code), .. } => {
-                return Err(io::Error::from_raw_os_error(code));
+                return Err(io::Error::from_raw_os_error(code).into());
             }
-            FromSupervisor::NotStarted { message, .. } => return Err(io::Error::other(message)),
-            other => return Err(io::Error::other(format!("its supervisor says {other:?}"))),
+            FromSupervisor::NotStarted { message, .. } => {
+                return Err(io::Error::other(message).into());
+            }
+            other => return Err(io::Error::other(format!("its supervisor says {other:?}")).into()),
         };
         Ok(Supervised {
             supervisor,
@@ -129,11 +143,26 @@ impl Supervised {
         if let Some(leader) = self.leader.take().filter(Process::is_there) {
             let _ = kill_process_group(leader.id, Signal::KILL);
         }
-        if let Some(mark) = self.mark.take() {
-            // The search reads the environment of every process of the machine, so it runs on a
-            // blocking thread.
-            let _ = tokio::task::spawn_blocking(move || mark.end_all()).await;
-        }
+        end_marked(self.mark.take()).await;
+    }
+}
+
+/// Handles a supervisor that did not answer its order. If it was killed, it may have started the
+/// command before, so the processes with the command's mark are ended.
+async fn unanswered(mut supervisor: Child, mark: Option<Mark>) -> NotRunning {
+    let ended = tokio::time::timeout(REAPING, supervisor.wait()).await;
+    end_marked(mark).await;
+    match ended {
+        Ok(Ok(status)) if status.signal().is_some() => NotRunning::Lost(lost()),
+        _ => NotRunning::NotStarted(no_answer()),
+    }
+}
+
+async fn end_marked(mark: Option<Mark>) {
+    if let Some(mark) = mark {
+        // The search reads the environment of every process of the machine, so it runs on a
+        // blocking thread.
+        let _ = tokio::task::spawn_blocking(move || mark.end_all()).await;
     }
 }
 
@@ -163,5 +192,9 @@ async fn next(from: &mut Lines<BufReader<OwnedReadHalf>>) -> io::Result<FromSupe
 }
 
 fn lost() -> io::Error {
-    io::Error::other("its supervisor has ended before it")
+    io::Error::other("its supervisor was killed")
+}
+
+fn no_answer() -> io::Error {
+    io::Error::other("its supervisor ended without an answer")
 }

@@ -3,15 +3,15 @@
 use std::collections::HashSet;
 
 use axum::extract::State;
-use calendar::parse_duration;
+use calendar::{Zone, parse_duration};
 use engine::ScheduleId;
 use engine::ledger::Outcome;
 use engine::schedule::{Due, backfilled};
-use engine::turn::{Command, Refused};
+use engine::turn::{Answer, Command, Refused};
 use jiff::Timestamp;
 use language::schedule::LARGEST_QUEUE;
 use serde::{Deserialize, Serialize};
-use store::LedgerQuery;
+use store::{Commanded, LedgerQuery};
 use utoipa::ToSchema;
 
 use super::coming::instant_in;
@@ -72,7 +72,8 @@ struct PastTime {
     effective_at: String,
 }
 
-/// The nominal times of those occurrences that have run already or wait to run.
+/// The nominal times of those occurrences that have run already or wait to run. This is for a dry
+/// run: what a backfill accepts is decided with it.
 async fn ran_in(
     app: &App,
     schedule: ScheduleId,
@@ -81,7 +82,8 @@ async fn ran_in(
     let mut ran = HashSet::new();
     let from = found.iter().map(|due| due.nominal).min();
     let to = found.iter().map(|due| due.nominal).max();
-    for outcome in [Outcome::Started, Outcome::Moved, Outcome::Queued] {
+    // A queued occurrence may start between two reads, so the queued ones are read first.
+    for outcome in [Outcome::Queued, Outcome::Started, Outcome::Moved] {
         let mut after = None;
         loop {
             let (limit, outcome) = (READ, Some(outcome));
@@ -133,24 +135,33 @@ pub(super) async fn backfill(
     let Some(plan) = object::plan(&schedule, &rules) else {
         return Err(Problem::conflict("The rule cannot be read any more."));
     };
-    let found = backfilled(&plan, from, to.min(app.now()), limit)
-        .map_err(|refusal| Problem::from(Refused::Schedule(refusal)))?;
     let again = range.again.unwrap_or_default();
-    let ran = if again { HashSet::new() } else { ran_in(&app, id, &found).await? };
-    let shown = |due: &Due| PastTime {
-        nominal_at: shown::time(&zone, due.nominal),
-        effective_at: shown::time(&zone, due.effective),
-    };
-    let runs = found.iter().filter(|due| !ran.contains(&due.nominal));
-    let items: Vec<PastTime> = runs.map(shown).collect();
-    let (count, passed_over) = (items.len(), found.len() - items.len());
-    let mut answered = Backfilled { dry_run: true, count, passed_over, items, schedule: None };
     if range.dry_run == Some(true) {
-        return answer::ok(&answered);
+        let mut found = backfilled(&plan, from, to.min(app.now()), limit)
+            .map_err(|refusal| Problem::from(Refused::Schedule(refusal)))?;
+        let all = found.len();
+        let ran = if again { HashSet::new() } else { ran_in(&app, id, &found).await? };
+        found.retain(|due| !ran.contains(&due.nominal));
+        return answer::ok(&Backfilled::new(true, &zone, &found, all - found.len()));
     }
     let command = Command::Backfill { id, from, to, limit, pace, again };
-    let commanded = app.command(&caller, command, body.idempotency).await?;
-    answered.dry_run = false;
+    let Commanded { answer, replayed, .. } =
+        app.command(&caller, command, body.idempotency).await?;
+    let Answer::Backfilled { accepted, left_out } = answer else {
+        return Err(Problem::unavailable("The store answers something else."));
+    };
+    let mut answered = Backfilled::new(false, &zone, &accepted, left_out as usize);
     answered.schedule = Some(super::list::object(&app, id).await?);
-    Ok(answer::replayed(answer::ok(&answered)?, commanded.replayed))
+    Ok(answer::replayed(answer::ok(&answered)?, replayed))
+}
+
+impl Backfilled {
+    fn new(dry_run: bool, zone: &Zone, runs: &[Due], passed_over: usize) -> Backfilled {
+        let items = runs.iter().map(|due| PastTime {
+            nominal_at: shown::time(zone, due.nominal),
+            effective_at: shown::time(zone, due.effective),
+        });
+        let (count, items) = (runs.len(), items.collect());
+        Backfilled { dry_run, count, passed_over, items, schedule: None }
+    }
 }

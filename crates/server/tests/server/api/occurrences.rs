@@ -97,6 +97,31 @@ async fn past_occurrences_are_made_up_for_and_recorded() {
 }
 
 #[tokio::test]
+async fn what_several_backfills_of_one_range_say_adds_up() {
+    let node = Node::start().await;
+    let path = berlin(&node).await;
+    let backfill = format!("{path}/backfill");
+    for month in 1..=3 {
+        let range = json!({"from": format!("2026-{month:02}-01T00:00:00Z"),
+            "to": format!("2026-{month:02}-28T23:00:00Z")});
+        let post = || node.post(&backfill, range.clone());
+        let (one, two, three, four) = tokio::join!(post(), post(), post(), post());
+        let replies = [one, two, three, four, post().await];
+        let mut told = 0;
+        for reply in replies {
+            let said = reply.expect(200);
+            let (count, passed_over) = (&said["count"], &said["passed_over"]);
+            let (count, passed_over) = (count.as_u64().unwrap(), passed_over.as_u64().unwrap());
+            assert_eq!(count + passed_over, 28, "{said}");
+            assert_eq!(said["items"].as_array().unwrap().len() as u64, count, "{said}");
+            told += count;
+        }
+        assert_eq!(told, 28, "each occurrence was accepted once");
+        node.until(&path, |object| object["run_count"] == month * 28).await;
+    }
+}
+
+#[tokio::test]
 async fn a_backfill_is_checked() {
     let node = Node::start().await;
     let path = berlin(&node).await;

@@ -1,9 +1,11 @@
 //! Runs: lists, states, cancel, retry, resolve.
 
 use engine::Moment;
+use engine::run::RunStatus;
 use engine::turn::{Answer, Capacity, Command, NewRun, Starter};
 use jiff::SignedDuration;
 use language::definition::ReadContext;
+use runners::Supervisor;
 use serde_json::{Value, json};
 use store::{CommandRequest, TurnRequest};
 
@@ -229,6 +231,35 @@ async fn abandoned(ground: &Ground) -> String {
 }
 
 #[tokio::test]
+async fn the_end_of_a_lost_command_is_unknown_if_it_must_not_be_repeated() {
+    // The supervisor is killed as soon as it has its order.
+    let killed = Supervisor::new("sh", &["-c", "read -r order; kill -KILL $$"]);
+    let node = Node::start_with(|options| options.runners.supervisor = Some(killed)).await;
+    for (name, idempotent) in [("once", false), ("again", true)] {
+        node.publish(&format!(
+            "name: {name}\nsteps:\n  - {{id: a, type: exec, command: [\"true\"], \
+             retry: {{max: 1}}, idempotent: {idempotent}}}\n"
+        ))
+        .await;
+        let id = node.run(name).await;
+        let is_over = |status: RunStatus| status == RunStatus::Suspended || status.has_ended();
+        let run = node.run_until(&id, is_over).await;
+        let (status, code, message) = if idempotent {
+            ("failed", "exec_wait", "the command was lost: its supervisor was killed")
+        } else {
+            let message = "the command was lost: its supervisor was killed, and the step must not \
+                           be repeated";
+            ("suspended", "unknown_outcome", message)
+        };
+        assert_eq!(run["status"], status, "{run}");
+        assert_eq!(
+            (&run["error"]["code"], &run["error"]["message"]),
+            (&json!(code), &json!(message))
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_person_says_what_became_of_an_unknown_end() {
     for (resolution, status, first) in [
         ("applied", "succeeded", "completed"),
@@ -238,7 +269,7 @@ async fn a_person_says_what_became_of_an_unknown_end() {
         let ground = Ground::new();
         let id = abandoned(&ground).await;
         let node = Node::start_on(ground, |_| {}).await;
-        let run = node.run_until(&id, |status| status == engine::run::RunStatus::Suspended).await;
+        let run = node.run_until(&id, |status| status == RunStatus::Suspended).await;
         assert_eq!(run["steps"][0]["status"], "waiting");
         assert!(run["steps"][0]["reason"].as_str().unwrap().contains("must not be repeated"));
         let body = json!({"resolution": resolution});

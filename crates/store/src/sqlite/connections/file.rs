@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,6 +14,9 @@ use crate::failure::Failure;
 /// some milliseconds. So it is waited for, much longer than that; a live node keeps it anyway.
 const LOCK_TRIES: u32 = 40;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
+/// The mode of a new database: payloads and outputs are in it, so only its owner may read it. SQLite
+/// gives the files beside it the same mode.
+const MODE: u32 = 0o600;
 /// How many symbolic links are followed, as Linux does.
 const LINKS: usize = 40;
 
@@ -80,7 +83,8 @@ impl StoreFile {
         let log = beside(&without_links(&named).map_err(failed)?, "-wal");
         if !named.exists() {
             refuse_lone_log(&named, &log)?;
-            File::options().append(true).create(true).open(&named).map_err(failed)?;
+            let mut options = File::options();
+            options.append(true).create(true).mode(MODE).open(&named).map_err(failed)?;
         }
         let lock = wait_for_lock(&named)?;
         let found = lock.file.metadata().map_err(failed)?;
@@ -175,6 +179,11 @@ impl Guard {
     }
 }
 
+/// Creates an empty file for a copy of a database. It is an error if the file exists.
+pub(crate) fn create_copy(path: &Path) -> io::Result<()> {
+    File::options().write(true).create_new(true).mode(MODE).open(path).map(drop)
+}
+
 /// A file beside the database, named as SQLite does.
 pub(crate) fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -249,5 +258,36 @@ fn has_other_names(path: &Path, names: u64) -> Failure {
             "remove the other names (`find MOUNT -xdev -samefile {}` lists them), or use a copy",
             path.display()
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use calendar::Zones;
+
+    use super::*;
+    use crate::{Sqlite, SqliteOptions, backup_file};
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn a_new_store_and_its_copies_are_for_their_owner_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, copy) = (folder.path().join("new.db"), folder.path().join("copy.db"));
+        let store = Sqlite::open(&path, Zones::bundled(), SqliteOptions::default()).unwrap();
+        for file in [path.clone(), beside(&path, "-wal"), beside(&path, "-shm")] {
+            assert_eq!(mode(&file), 0o600, "{}", file.display());
+        }
+        backup_file(&path, &copy).unwrap();
+        assert_eq!(mode(&copy), 0o600);
+        drop(store);
+        // A file that exists keeps the mode that its owner gave it.
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        let _store = Sqlite::open(&path, Zones::bundled(), SqliteOptions::default()).unwrap();
+        assert_eq!((mode(&path), mode(&beside(&path, "-wal"))), (0o640, 0o640));
     }
 }

@@ -11,6 +11,7 @@ use crate::access::AuditEntry;
 use crate::failure::Failure;
 use crate::rows::Row as _;
 use crate::rules::{self, Change};
+use crate::sqlite::connections::file::create_copy;
 use crate::sqlite::connections::query;
 use crate::sqlite::transaction::core::Core;
 use crate::views::calendars::calendars;
@@ -142,11 +143,13 @@ pub(crate) fn backup(connection: &Connection, to: &Path) -> Result<u64, Failure>
             to.display()
         ))));
     }
-    let mut copy = Connection::open(to)?;
+    let failed = |error: std::io::Error| Failure::Unavailable(format!("{}: {error}", to.display()));
     // Inside a transaction the source does not change, and writes by others do not make the copy
     // start over.
     let instant = connection.unchecked_transaction()?;
     instant.query_row("SELECT count(*) FROM meta", [], |_| Ok(()))?;
+    create_copy(to).map_err(failed)?;
+    let mut copy = Connection::open(to)?;
     let backup = rusqlite::backup::Backup::new(&instant, &mut copy)?;
     backup.run_to_completion(BACKUP_PAGES, std::time::Duration::ZERO, None)?;
     drop(backup);
@@ -159,5 +162,5 @@ pub(crate) fn backup(connection: &Connection, to: &Path) -> Result<u64, Failure>
             file.metadata()
         })
         .map(|metadata| metadata.len())
-        .map_err(|error| Failure::Unavailable(format!("{}: {error}", to.display())))
+        .map_err(failed)
 }
