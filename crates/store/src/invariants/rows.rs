@@ -12,8 +12,8 @@ use super::Listed;
 use crate::codes::sql;
 use crate::failure::Failure;
 use crate::rows::{
-    self, Column, Read, Row, asked_columns, audit_columns, event_columns, handler_columns, incident_columns,
-    run_columns, schedule_columns, step_columns, token_columns, workflow_columns,
+    self, Column, Read, Row, asked_columns, audit_columns, event_columns, handler_columns,
+    incident_columns, run_columns, schedule_columns, step_columns, token_columns, workflow_columns,
 };
 
 #[derive(Clone, Copy)]
@@ -176,7 +176,8 @@ impl RowKind {
             _ => None,
         };
         let name = name.or_else(|| row.read(Column::new(width - 1, "name")).ok());
-        let by_key = || row.read(Column::new(width - 2, "key")).map(|key: i64| format!("number {key}"));
+        let by_key =
+            || row.read(Column::new(width - 2, "key")).map(|key: i64| format!("number {key}"));
         let name = name.or_else(|| by_key().ok());
         found.add(|| self.unreadable(name.as_deref().unwrap_or("without a name"), &failure));
     }
