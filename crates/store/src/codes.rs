@@ -42,7 +42,7 @@ macro_rules! number {
 }
 
 /// What statements can name. Conditions stand behind their column: `status {open}`.
-const NAMES: [(&str, &[Part]); 34] = [
+const NAMES: [(&str, &[Part]); 36] = [
     ("pending", &[number!(RunStatus::Pending)]),
     ("running", &[number!(RunStatus::Running)]),
     ("waiting", &[number!(RunStatus::Waiting)]),
@@ -81,6 +81,10 @@ const NAMES: [(&str, &[Part]); 34] = [
     ("moved", &[number!(Outcome::Moved)]),
     ("will_run", &[Text("<= "), number!(Outcome::Queued)]),
     ("not_run", &[Text("> "), number!(Outcome::Queued)]),
+    // The milliseconds that an instant can have, and a number of 32 bits. SQLite takes any text or
+    // bytes for greater than every number.
+    ("an_instant", &[Text("BETWEEN -377705023201000 AND 253402207200999")]),
+    ("of_32_bits", &[Text("BETWEEN 0 AND 4294967295")]),
     ("incident_removed", &[number!(How::Removed)]),
     ("whole_step", &[Number(Item::Whole.number())]),
     // The first of all parts has the least number.
@@ -186,6 +190,19 @@ const fn named(text: &[u8], begin: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_instant_is_what_can_be_read_as_one() {
+        use jiff::Timestamp;
+        let (first, last) = (Timestamp::MIN.as_millisecond(), Timestamp::MAX.as_millisecond());
+        assert_eq!(sql!("{an_instant}"), format!("BETWEEN {first} AND {last}"));
+        for at in [first, last] {
+            assert!(Timestamp::from_millisecond(at).is_ok(), "{at}");
+        }
+        for at in [first - 1, last + 1] {
+            assert!(Timestamp::from_millisecond(at).is_err(), "{at}");
+        }
+    }
 
     #[test]
     fn conditions_select_the_members_they_name() {

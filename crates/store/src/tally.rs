@@ -15,6 +15,8 @@ use crate::stored::{code, ms};
 pub(crate) const KEPT_MINUTES: i64 = 8 * 24 * 60;
 /// Codes of run statuses begin here, codes of outcomes at 0; the gap leaves room for more outcomes.
 const RUNS: i64 = 16;
+/// The condition in SQL that tally `t` is of a kind that is known.
+pub(crate) const KINDS: &str = "(t.kind BETWEEN 0 AND 7 OR t.kind BETWEEN 16 AND 23)";
 
 /// How often the same thing happened in one minute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,5 +117,11 @@ mod tests {
             assert!(codes.insert(kind.code()));
         }
         assert_eq!((TallyKind::of(-1), TallyKind::of(8), TallyKind::of(24)), (None, None, None));
+        let connection = rusqlite::Connection::open_in_memory().unwrap();
+        let sql = format!("SELECT {KINDS} FROM (SELECT ?1 AS kind) AS t");
+        for code in -1..100 {
+            let is_known: bool = connection.query_row(&sql, [code], |row| row.get(0)).unwrap();
+            assert_eq!(is_known, TallyKind::of(code).is_some(), "{code}");
+        }
     }
 }

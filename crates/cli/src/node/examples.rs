@@ -31,7 +31,8 @@ pub(super) fn definitions(folder: &Path, rules: &Rules) -> Result<Vec<Checked>, 
             let flaws: Vec<String> = flaws.iter().map(ToString::to_string).collect();
             Failure::Environment(format!("{source}\n{}", flaws.join("\n")))
         })?;
-        checked.push(Checked { source, definition: Arc::new(definition) });
+        let file = format!("the example {}", definition.name);
+        checked.push(Checked { file, source, definition: Arc::new(definition) });
     }
     Ok(checked)
 }

@@ -71,9 +71,10 @@ pub(super) async fn definitions(
                     found.wrong.push(format!("{file}: workflow {name} is in {other} too"));
                 }
                 None => {
-                    names.insert(definition.name.clone(), document.name);
+                    names.insert(definition.name.clone(), document.name.clone());
+                    let (file, source) = (document.name, document.text);
                     let definition = Arc::new(definition);
-                    found.checked.push(Checked { source: document.text, definition });
+                    found.checked.push(Checked { file, source, definition });
                 }
             },
             Err(flaws) => {

@@ -24,34 +24,43 @@ use crate::failure::Failure;
 /// A valid definition with its text.
 #[derive(Clone)]
 struct Checked {
+    /// The name of the file that holds it.
+    file: String,
     source: String,
     definition: Arc<Definition>,
 }
 
-/// Makes definitions live, and logs which of them are new or changed. A definition that is refused
-/// does not keep others from being published; the result reports all refusals.
+/// Makes definitions live, and logs which of them are new or changed. A definition that cannot be
+/// published does not keep others from being published; the result names the file of each failure.
 async fn publish(
     hub: &Arc<Hub>,
     definitions: Vec<Checked>,
     folder: Option<&str>,
 ) -> Result<(), Failure> {
-    let mut refused = Vec::new();
+    let (mut failed, mut all_refused) = (Vec::new(), true);
     for checked in definitions {
-        let name = checked.definition.name.clone();
-        match publish_one(hub, checked, folder).await {
-            Ok(()) => {}
-            Err(store::Failure::Refused(why)) => {
-                refused.push(format!("workflow {name} cannot be published: {why}"));
+        let (file, name) = (checked.file.clone(), checked.definition.name.clone());
+        let Err(failure) = publish_one(hub, checked, folder).await else { continue };
+        all_refused &= matches!(failure, store::Failure::Refused(_));
+        let remedy = match failure {
+            store::Failure::Undecidable { .. } | store::Failure::Damaged(_) => {
+                "\n  try: punctual doctor, which names the row that cannot be read and says what to do"
             }
-            Err(other) => return Err(Failure::Environment(other.to_string())),
-        }
+            _ => "",
+        };
+        failed.push(format!("{file}: workflow {name} cannot be published: {failure}{remedy}"));
     }
-    if refused.is_empty() { Ok(()) } else { Err(Failure::Mistake(refused.join("\n\n"))) }
+    let told = failed.join("\n\n");
+    match failed.is_empty() {
+        true => Ok(()),
+        false if all_refused => Err(Failure::Mistake(told)),
+        false => Err(Failure::Environment(told)),
+    }
 }
 
 async fn publish_one(
     hub: &Arc<Hub>,
-    Checked { source, definition }: Checked,
+    Checked { source, definition, .. }: Checked,
     folder: Option<&str>,
 ) -> Result<(), store::Failure> {
     let name = definition.name.clone();

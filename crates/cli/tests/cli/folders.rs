@@ -148,3 +148,26 @@ fn a_file_that_is_gone_is_told_and_its_workflow_archived_if_asked() {
     assert_eq!((status("kept"), status("api")), (json!("published"), json!("published")));
     assert!(node.stop().success());
 }
+
+#[test]
+fn a_schedule_that_cannot_be_read_keeps_no_other_file_from_being_published() {
+    let home = Home::new().with("b.yaml", &every_ten_minutes("old"));
+    assert!(home.serve().stop().success());
+    let broken = rusqlite::Connection::open(home.db()).expect("a store");
+    broken.execute("UPDATE schedules SET declared = '{'", []).expect("it is broken");
+    drop(broken);
+    let noop = |name: &str| format!("name: {name}\nsteps: [{{ id: x, type: noop }}]\n");
+    let home = home
+        .with("a.yaml", &noop("a"))
+        .with("b.yaml", &every_ten_minutes("new"))
+        .with("c.yaml", &noop("c"));
+    let mut node = home.serve();
+    let line = node.logged("workflow clock cannot be published");
+    let message = line["message"].as_str().unwrap_or_default();
+    assert!(message.contains("b.yaml: ") && message.contains("punctual doctor"), "{line}");
+    for name in ["a", "c"] {
+        assert_eq!(workflow(&node, name)["revision"], 1, "{name}");
+    }
+    assert_eq!(workflow(&node, "clock")["revision"], 1);
+    assert!(node.stop().success());
+}

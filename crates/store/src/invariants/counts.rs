@@ -2,7 +2,7 @@
 
 use super::Invariant;
 use super::Lock::{LimitedWorkflows, ScheduleBlocks, ScheduleCounts};
-use super::Mend::{Lock, Run, Set};
+use super::Mend::{Delete, Lock, Run, Set};
 
 /// How many schedules of each status each workflow has, and all workflows together (workflow 0),
 /// counted one by one.
@@ -18,7 +18,7 @@ pub(super) const COUNTED_BLOCKS: &str = "(SELECT status, id / 1024 AS block, cou
 pub(super) const ACTIVE_RUNS: &str = "(SELECT count(*) FROM {open_runs_by_status} AS r
      WHERE r.status {active} AND r.workflow = w.id AND r.handler IS NULL)";
 
-pub(super) const COUNTS: [Invariant; 3] = [
+pub(super) const COUNTS: [Invariant; 4] = [
     Invariant {
         code: "counts",
         message: "the counts of schedules are wrong",
@@ -59,5 +59,15 @@ pub(super) const COUNTS: [Invariant; 3] = [
         from: "workflows AS w",
         which: "w.concurrency IS NOT NULL AND w.active <> {active_runs}",
         mend: &[Lock(LimitedWorkflows), Set("active = {active_runs}")],
+    },
+    Invariant {
+        code: "tally",
+        message: "a count of what happened in minute {id} since 1970 cannot be read: figures leave it out, and \
+                  a repair deletes it",
+        told: "t.minute, ''",
+        from: "tallies AS t",
+        which: "NOT (t.minute BETWEEN -6295083720 AND 4223370120
+                     AND t.count BETWEEN 0 AND 9223372036854775807 AND {tally_kinds})",
+        mend: &[Delete],
     },
 ];

@@ -32,6 +32,7 @@ use crate::failure::Failure;
 use crate::request::CommandRequest;
 use crate::rows::Positional;
 use crate::stored::ms;
+use crate::tally;
 use crate::view::Finding;
 use findings::{attempted, by_code};
 
@@ -149,6 +150,7 @@ impl Fragments {
             ("{begun_handlers}", topics::BEGUN_HANDLERS),
             ("{counted}", counts::COUNTED),
             ("{counted_blocks}", counts::COUNTED_BLOCKS),
+            ("{tally_kinds}", tally::KINDS),
             ("{slot_column}", self.slot_column),
             ("{slot}", self.slot),
             ("{open_runs}", self.open_runs),
@@ -334,7 +336,8 @@ mod tests {
     use crate::sqlite::maintenance::check::INVARIANTS as SQLITE;
 
     /// The codes of invariants in SQL that one store has and the other has not.
-    const ONLY_IN_ONE: [(&str, &str); 5] = [
+    const ONLY_IN_ONE: [(&str, &str); 6] = [
+        ("event-id", "a column of PostgreSQL holds values of its type alone"),
         ("progress-of-nothing", "on PostgreSQL it is a wakeup of nothing"),
         ("versions", "SQLite changes both rows of a schedule under one lock"),
         ("run-twice", "SQLite has one table of runs"),

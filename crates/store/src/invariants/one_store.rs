@@ -3,7 +3,7 @@
 //! Besides these, only SQLite has the code `file`: its own check of the file finds it.
 
 use super::Invariant;
-use super::Mend::{Delete, Run};
+use super::Mend::{Delete, Run, Set};
 
 /// The invariant that a sequence gives no id that is taken. Keys of runs and events are given in
 /// blocks, and need none.
@@ -25,8 +25,9 @@ macro_rules! behind {
     };
 }
 
-/// SQLite has a table of wakeups, whose rows can be of nothing. On PostgreSQL they are columns.
-pub(super) const SQLITE: [Invariant; 2] = [
+/// SQLite has a table of wakeups, whose rows can be of nothing. On PostgreSQL they are columns. A
+/// column of SQLite can hold values of any type.
+pub(super) const SQLITE: [Invariant; 3] = [
     Invariant {
         code: "wakeup-of-nothing",
         message: "a wakeup of kind {text} is for {id}, which has ended, is gone, does not wait or is of no \
@@ -50,6 +51,19 @@ pub(super) const SQLITE: [Invariant; 2] = [
         from: "progress AS p",
         which: "NOT EXISTS (SELECT 1 FROM schedules AS s WHERE s.id = p.id)",
         mend: &[],
+    },
+    // Nobody can name such an event to skip it, and no consumer may act on it under another id.
+    Invariant {
+        code: "event-id",
+        message: "the id of event number {id} is not a text: consumers pass over it, and a repair calls it \
+                  unreadable-{id} and skips it if it is pending",
+        told: "e.key, ''",
+        from: "events AS e",
+        which: "typeof(e.message_id) <> 'text'",
+        mend: &[Set("message_id = 'unreadable-' || key,
+                     reason = CASE state WHEN {event_pending} THEN 'its id could not be read'
+                              ELSE reason END,
+                     state = CASE state WHEN {event_pending} THEN {event_skipped} ELSE state END")],
     },
 ];
 

@@ -12,8 +12,8 @@ use super::Listed;
 use crate::codes::sql;
 use crate::failure::Failure;
 use crate::rows::{
-    self, Column, Read, Row, audit_columns, event_columns, handler_columns, incident_columns,
-    run_columns, schedule_columns, step_columns, token_columns, workflow_columns,
+    self, Column, Read, Row, asked_columns, audit_columns, event_columns, handler_columns,
+    incident_columns, run_columns, schedule_columns, step_columns, token_columns, workflow_columns,
 };
 
 #[derive(Clone, Copy)]
@@ -138,9 +138,12 @@ impl RowKind {
                 "'number ' || t.step || ' of run ' || t.run",
                 "steps t"
             ),
-            RowKind::Approval => {
-                source!("assignees", "run", "'number ' || step || ' of run ' || run", "approvals")
-            }
+            RowKind::Approval => source!(
+                asked_columns!(),
+                "a.run",
+                "'number ' || a.step || ' of run ' || a.run",
+                "approvals a"
+            ),
             RowKind::Audit => source!(audit_columns!(), "a.key", "a.key", "audit a"),
         }
     }
@@ -157,9 +160,9 @@ impl RowKind {
             RowKind::Calendar => row.single_json::<CalendarSpec>().map(drop),
             RowKind::Answer => row.single_json::<Answer>().map(drop),
             RowKind::Token => rows::token_view(row).map(drop),
-            RowKind::Event => rows::message(row).map(drop),
+            RowKind::Event => rows::event(row).map(drop),
             RowKind::Step => rows::step(row).map(drop),
-            RowKind::Approval => row.single_json::<Vec<String>>().map(drop),
+            RowKind::Approval => rows::check_asked(row),
             RowKind::Audit => rows::audit_view(row).map(drop),
         }
     }
@@ -173,6 +176,9 @@ impl RowKind {
             _ => None,
         };
         let name = name.or_else(|| row.read(Column::new(width - 1, "name")).ok());
+        let by_key =
+            || row.read(Column::new(width - 2, "key")).map(|key: i64| format!("number {key}"));
+        let name = name.or_else(|| by_key().ok());
         found.add(|| self.unreadable(name.as_deref().unwrap_or("without a name"), &failure));
     }
 
@@ -208,7 +214,7 @@ impl RowKind {
             RowKind::Calendar => "calendar",
             RowKind::Answer => "answer to Idempotency-Key",
             RowKind::Token => "token",
-            RowKind::Event => "the message of event",
+            RowKind::Event => "event",
             RowKind::Step => "the record of step",
             RowKind::Approval => "the approval of step",
             RowKind::Audit => "row of the audit log",
@@ -238,7 +244,8 @@ impl RowKind {
                  (`punctual topic skip`)"
             }
             RowKind::Approval => {
-                "nobody is asked: restore a copy that has it, or cancel the run (`punctual run cancel`)"
+                "nobody is asked if it is not known whom to ask: restore a copy that has it, decide it \
+                 (`punctual approval list`), or cancel the run (`punctual run cancel`)"
             }
             RowKind::Token => {
                 "it admits nobody: revoke it (`punctual token revoke`), and make another"

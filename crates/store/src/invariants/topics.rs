@@ -29,7 +29,7 @@ macro_rules! events_pending {
 pub(super) const BEGUN_HANDLERS: &str = "{open_runs_by_status} AS r
      WHERE r.status {active} AND r.workflow = w.id AND r.handler IS NOT NULL";
 
-pub(super) const TOPICS: [Invariant; 12] = [
+pub(super) const TOPICS: [Invariant; 13] = [
     Invariant {
         code: "event-without-topic",
         message: "event {text} is of a topic that is gone: nobody works on it; restore a copy that has the topic",
@@ -49,6 +49,24 @@ pub(super) const TOPICS: [Invariant; 12] = [
         mend: &[
             Lock(Topics),
             Set("state = {event_skipped}, reason = 'its state could not be read'"),
+        ],
+    },
+    Invariant {
+        code: "event-numbers",
+        message: "event {text} has a count of attempts or hops or a time that cannot be read: consumers pass over \
+                  it, and lists leave it out; a repair counts from 0, and takes one of its times for the other",
+        told: "e.key, e.message_id",
+        from: "events AS e",
+        which: "NOT (e.attempt {of_32_bits} AND e.hops BETWEEN 0 AND 255
+                     AND e.created_at {an_instant} AND e.updated_at {an_instant})",
+        mend: &[
+            Lock(Topics),
+            Set("attempt = CASE WHEN attempt {of_32_bits} THEN attempt ELSE 0 END,
+                 hops = CASE WHEN hops BETWEEN 0 AND 255 THEN hops ELSE 0 END,
+                 created_at = CASE WHEN created_at {an_instant} THEN created_at
+                                   WHEN updated_at {an_instant} THEN updated_at ELSE 0 END,
+                 updated_at = CASE WHEN updated_at {an_instant} THEN updated_at
+                                   WHEN created_at {an_instant} THEN created_at ELSE 0 END"),
         ],
     },
     Invariant {

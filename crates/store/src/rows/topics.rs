@@ -63,13 +63,10 @@ pub(crate) fn event(row: &impl Row) -> Read<Event> {
     Ok(Event { status: event_status(row)?, created_at, message: message(row)? })
 }
 
-/// As [`event`]; `None` if its message cannot be read. Consumers pass over such an event, and work
-/// on the others.
+/// As [`event`]; `None` if it cannot be read. Consumers pass over such an event, and work on the
+/// others.
 pub(crate) fn readable_event(row: &impl Row) -> Read<Option<Event>> {
-    match if_readable(message(row))? {
-        Some(_) => event(row).map(Some),
-        None => Ok(None),
-    }
+    if_readable(event(row))
 }
 
 /// The message in a row of `event_columns`.

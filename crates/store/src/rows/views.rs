@@ -2,6 +2,7 @@
 
 use engine::run::RunStatus;
 use engine::topics::{Event, Message};
+use jiff::Timestamp;
 use serde_json::value::RawValue;
 
 use crate::access::{
@@ -110,6 +111,22 @@ columns! {
         version: "r.version",
         state: "r.state",
         workflow_name: "w.name",
+        created_at: "r.created_at",
+}
+
+columns! {
+    /// What a person is asked.
+    asked_columns = a approvals: title, description, assignees, asked_at;
+}
+
+/// Fails if a row of `asked_columns` cannot be read.
+pub(crate) fn check_asked(row: &impl Row) -> Read<()> {
+    use asked_columns as column;
+    row.read::<String>(column::title)?;
+    row.read::<Option<String>>(column::description)?;
+    row.json::<Vec<String>>(column::assignees)?;
+    row.read::<Timestamp>(column::asked_at)?;
+    Ok(())
 }
 
 columns! {

@@ -9,6 +9,7 @@ use crate::rows::{
     self, Row as _, columns, event_view_columns, handler_view_columns, mutation_view_columns,
     topic_columns,
 };
+use crate::set_aside::if_readable;
 use crate::stored::code;
 use crate::topic_view::{
     EventQuery, EventView, HandlerView, MutationQuery, MutationView, TopicQuery, TopicView,
@@ -24,11 +25,12 @@ columns! {
 
 const OLDEST_SQLITE: &str = sql!(
     "(SELECT e.created_at FROM events e INDEXED BY events_pending
-      WHERE e.state = {event_pending} AND e.topic = t.id ORDER BY e.created_at LIMIT 1)"
+      WHERE e.state = {event_pending} AND e.topic = t.id AND e.created_at {an_instant}
+      ORDER BY e.created_at LIMIT 1)"
 );
 const OLDEST_POSTGRES: &str = sql!(
     "(SELECT e.created_at FROM events e
-      WHERE e.topic + 0 = t.id AND e.state + 0 = {event_pending}
+      WHERE e.topic + 0 = t.id AND e.state + 0 = {event_pending} AND e.created_at {an_instant}
       ORDER BY e.created_at, e.key + 0 LIMIT 1)"
 );
 
@@ -96,9 +98,9 @@ pub(crate) async fn events<R: Reader>(
     let states: Vec<EventState> = states.collect();
     let sql = page_sql::<R>(query, &states);
     let params = params![query.topic, at, key, query.limit.saturating_add(1)];
-    let items = reader.all(&sql, &params, |row| rows::event_view(row)).await?;
+    let found = reader.all(&sql, &params, |row| Ok(rows::event_view(row))).await?;
     let cursor = |view: &EventView| event_cursor(&view.event);
-    let page = view::page(items, query.limit, query.after.is_none(), cursor);
+    let page = view::readable_page(found, query.limit, query.after.is_none(), cursor)?;
     // The topic's row counts its events by state.
     let total = states.iter().map(|state| topic.counts.of(*state)).sum();
     Ok(Page { total: Total::Exact(total), ..page })
@@ -143,6 +145,7 @@ fn page_sql<R: Reader>(query: &EventQuery, states: &[EventState]) -> String {
     events_from(&first, &format!("e.created_at {order}, e.key {order}"))
 }
 
+/// Without events that cannot be read: they hide no others.
 pub(crate) async fn events_by_id<R: Reader>(
     reader: &R,
     topic: TopicId,
@@ -157,7 +160,9 @@ pub(crate) async fn events_by_id<R: Reader>(
         ),
     );
     let sql = events_from(from, order);
-    reader.all(&sql, &params![topic, message_ids], |row| rows::event_view(row)).await
+    let params = params![topic, message_ids];
+    let found = reader.all(&sql, &params, |row| if_readable(rows::event_view(row))).await?;
+    Ok(found.into_iter().flatten().collect())
 }
 
 pub(crate) async fn handlers(

@@ -8,7 +8,9 @@ use engine::{RunId, RunKey, WorkflowId};
 use language::definition::Definition;
 
 use crate::failure::Failure;
-use crate::rows::{self, Read, Row, RunIdColumns, alert_columns, approval_columns, run_id_columns};
+use crate::rows::{
+    self, Read, Row, RunIdColumns, alert_columns, approval_columns, or_why, run_id_columns,
+};
 use crate::set_aside::if_readable;
 use crate::view::{self, AlertView, ApprovalQuery, ApprovalView, Cursor, Page, QueueView};
 use crate::views::{Reader, params, run_condition};
@@ -23,17 +25,24 @@ struct ApprovalRow {
     view: Read<(ApprovalView, RunState)>,
 }
 
+/// A damaged text or time does not hide an approval, which can still be decided: the title then says
+/// what is wrong, and the time is that of the run. Without its assignees it would be anyone's.
 fn approval_row(row: &impl Row) -> Read<ApprovalRow> {
     use approval_columns as column;
     let view = || {
+        let title = or_why(row.read(column::title))?;
+        let asked_at = match if_readable(row.read(column::asked_at))? {
+            Some(asked_at) => asked_at,
+            None => row.read(column::created_at)?,
+        };
         let view = ApprovalView {
             run: RunIdColumns::from(run_id_columns::key).read(row)?,
             workflow_name: row.read(column::workflow_name)?,
             step: String::new(),
-            title: row.read(column::title)?,
-            description: row.read(column::description)?,
+            title: title.unwrap_or_else(|why| format!("its title cannot be read ({why})")),
+            description: if_readable(row.read(column::description))?.flatten(),
             assignees: row.json(column::assignees)?,
-            asked_at: row.read(column::asked_at)?,
+            asked_at,
             deadline: None,
             overdue: false,
         };

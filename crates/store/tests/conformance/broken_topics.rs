@@ -9,7 +9,7 @@ use crate::process::{noop, step};
 use crate::world::{Place, World, failed, minute};
 
 /// The damaging statement, the code of the finding, and whether it is mended.
-pub(crate) const OF_TOPICS: [(&str, &str, bool); 22] = [
+pub(crate) const OF_TOPICS: [(&str, &str, bool); 25] = [
     ("UPDATE topics SET pending = pending + 1", "topic-counts", true),
     ("UPDATE topics SET reserved = 0, consumed = consumed + 1", "topic-counts", true),
     ("UPDATE topics SET skipped = 7", "topic-counts", true),
@@ -20,6 +20,14 @@ pub(crate) const OF_TOPICS: [(&str, &str, bool); 22] = [
          WHERE event IN (SELECT key FROM events WHERE state = 0)",
         "event-unreadable",
         false,
+    ),
+    ("UPDATE events SET attempt = -1 WHERE state = 0", "event-unreadable", false),
+    ("UPDATE events SET attempt = -1 WHERE state = 0", "event-numbers", true),
+    (
+        "UPDATE events SET created_at = 9223372036854775807, updated_at = 9223372036854775807,
+           hops = 300 WHERE state = 2",
+        "event-numbers",
+        true,
     ),
     ("UPDATE events SET run = 999 WHERE state = 1", "reserved-by-nobody", true),
     ("UPDATE events SET state = 1 WHERE state = 2", "topic-counts", true),
@@ -118,4 +126,30 @@ pub(crate) async fn an_unreadable_event_is_passed_over(mut world: World) {
     world.skip(4, "t", "a").await.unwrap();
     assert_eq!(world.events("t").await[0], "a skipped 0");
     assert_eq!(world.store().check(minute(5), false).await.unwrap(), []);
+}
+
+/// The first and the last of four events are damaged: consumers and lists pass over them. The checks
+/// name them, and after a repair consumers work on them.
+pub(crate) async fn events_with_unreadable_numbers_are_passed_over(mut world: World) {
+    world.deploy(0, plain("w")).await;
+    world.tell(1, "t", &["a", "b", "c", "d"]).await;
+    world.close();
+    for sql in [
+        "UPDATE events SET attempt = -1 WHERE message_id = 'a'",
+        "UPDATE events SET created_at = -9223372036854775807 WHERE message_id = 'd'",
+    ] {
+        world.place().execute(sql.to_owned()).await;
+    }
+    world.join(2).await;
+    world.consume(3, &["b", "c"]).await;
+    assert_eq!(world.events("t").await, ["b consumed 0", "c consumed 0"]);
+    let found = world.store().check(minute(4), false).await.unwrap();
+    for name in ["event a ", "event d "] {
+        assert!(found.iter().any(|finding| finding.message.contains(name)), "{name}: {found:#?}");
+    }
+    world.store().check(minute(4), true).await.unwrap();
+    assert_eq!(world.store().check(minute(4), false).await.unwrap(), []);
+    let mut listed = world.events("t").await;
+    listed.sort();
+    assert_eq!(listed, ["a pending 0", "b consumed 0", "c consumed 0", "d pending 0"]);
 }

@@ -70,7 +70,7 @@ const FAR: &str =
     "UPDATE progress SET next_nominal = 4102444800000, next_effective = 4102444800000";
 
 /// Damages that are the same in every store.
-pub(crate) const DAMAGES: [Damage; 87] = [
+pub(crate) const DAMAGES: [Damage; 91] = [
     // The progress of a schedule.
     history("UPDATE progress SET n = 1", "schedule-number", Clean),
     history("UPDATE progress SET n = 0", "schedule-number", Clean),
@@ -226,6 +226,16 @@ pub(crate) const DAMAGES: [Damage; 87] = [
         Clean,
     ),
     damage(Waiting, "UPDATE approvals SET assignees = 'x{'", "approval-unreadable", Told),
+    damage(
+        Waiting,
+        "UPDATE approvals SET asked_at = 9223372036854775807",
+        "approval-unreadable",
+        Told,
+    ),
+    // Counts of what happened.
+    history("UPDATE tallies SET kind = kind + 60", "tally", Clean),
+    history("UPDATE tallies SET count = -1", "tally", Clean),
+    history("UPDATE tallies SET minute = minute + 9000000000000", "tally", Clean),
     // Handlers.
     damage(Topical, "DELETE FROM workflows WHERE name = 'works'", "handler-without-workflow", Told),
     damage(Topical, "UPDATE handlers SET state = '{'", "handler-unreadable", Told),

@@ -284,6 +284,24 @@ pub(crate) async fn a_damaged_approval_hides_no_other(mut world: World) {
     assert_eq!(found.iter().map(|view| view.step.as_str()).collect::<Vec<_>>(), ["b"]);
 }
 
+pub(crate) async fn an_approval_with_an_unreadable_time_can_be_decided(world: World) {
+    can_be_decided(world, "UPDATE approvals SET asked_at = 9223372036854775807").await;
+}
+
+/// Damage to what is shown of an approval does not hide it.
+pub(crate) async fn can_be_decided(mut world: World, damage: &str) {
+    let workflow = world.process("w", vec![step("a", &[], approval("A", &["ada"]))]).await;
+    world.start(0, workflow).await.unwrap();
+    world.turn(0).await;
+    world.close();
+    world.place().execute(damage.to_owned()).await;
+    world.join(1).await;
+    let query = ApprovalQuery { limit: 9, assignees: vec!["ada".to_owned()], after: None };
+    let found = world.store().approvals(query).await.unwrap().items;
+    assert_eq!(found.iter().map(|view| view.step.as_str()).collect::<Vec<_>>(), ["a"], "{damage}");
+    assert_eq!(world.store().stats(minute(1)).await.unwrap().approvals, 1);
+}
+
 pub(crate) async fn approvals_are_paged_by_run_and_step(mut world: World) {
     let steps = vec![
         step("a", &[], approval("A", &[])),

@@ -318,7 +318,7 @@ const OUT_OF_STEP: &str =
 
 #[tokio::test]
 async fn damage_of_a_file_is_found() {
-    use damage::{Clean, History, Told, damage, history};
+    use damage::{Clean, History, Told, Waiting, damage, history};
     let damages = [
         history("DROP INDEX runs_by_occurrence", "schema", Clean),
         history("DROP INDEX runs_open", "schema", Clean),
@@ -338,6 +338,10 @@ async fn damage_of_a_file_is_found() {
         history(OUT_OF_STEP, "file", Clean),
         history("DELETE FROM steps", "steps-gone", Told),
         history("DELETE FROM steps WHERE run = (SELECT min(run) FROM steps)", "steps-gone", Told),
+        damage(Waiting, "UPDATE approvals SET title = x'fffe'", "approval-unreadable", Told),
+        damage(Waiting, "UPDATE approvals SET asked_at = 'then'", "approval-unreadable", Told),
+        history("UPDATE tallies SET count = 'many'", "tally", Clean),
+        history("UPDATE tallies SET minute = 'min' || minute", "tally", Clean),
         history("UPDATE steps SET status = 99", "step-unreadable", Told),
         history("UPDATE steps SET output = 'x{'", "step-unreadable", Told),
         history(
@@ -471,6 +475,37 @@ async fn each_breach_of_topics_is_found() {
     }
 }
 
+/// Makes the id of one pending event unreadable.
+const ID_OF_PENDING: &str = "UPDATE events SET message_id = x'ff00'
+    WHERE key = (SELECT min(key) FROM events WHERE state = 0)";
+
+#[tokio::test]
+async fn an_event_of_other_types_is_passed_over() {
+    for damage in ["message_id = x'ff00'", "attempt = 'q'", "created_at = 'soon'"] {
+        let mut world = World::new(folder()).await;
+        world.deploy(0, crate::messages::plain("w")).await;
+        world.tell(1, "t", &["a", "b"]).await;
+        world.close();
+        let sql = format!("UPDATE events SET {damage} WHERE message_id = 'a'");
+        world.place().execute(sql).await;
+        world.join(2).await;
+        world.consume(3, &["b"]).await;
+        assert_eq!(world.events("t").await, ["b consumed 0"], "{damage}");
+        world.store().check(minute(4), true).await.unwrap();
+        assert_eq!(world.store().check(minute(4), false).await.unwrap(), [], "{damage}");
+        assert_eq!(world.events("t").await.len(), 2, "{damage}");
+    }
+}
+
+#[tokio::test]
+async fn an_approval_of_other_types_can_be_decided() {
+    for damage in ["title = x'fffe'", "description = x'fffe'", "asked_at = 'then'"] {
+        let world = World::new(folder()).await;
+        let sql = format!("UPDATE approvals SET {damage}");
+        crate::processes::can_be_decided(world, &sql).await;
+    }
+}
+
 /// Tables of the embedded store alone: wakeups, and messages beside their events.
 #[tokio::test]
 async fn each_breach_of_topics_in_a_file_is_found() {
@@ -480,6 +515,13 @@ async fn each_breach_of_topics_in_a_file_is_found() {
         ("INSERT INTO wakeups VALUES (0, 3, 999)", "wakeup-of-nothing", true),
         ("UPDATE handlers SET wake_at = NULL, retry_at = NULL", "wakeup-of-nothing", true),
         ("DELETE FROM messages", "event-without-message", false),
+        ("UPDATE events SET attempt = 'q' WHERE state = 0", "event-numbers", true),
+        ("UPDATE events SET attempt = 'q' WHERE state = 2", "event-numbers", true),
+        ("UPDATE events SET created_at = 'soon' WHERE state = 0", "event-numbers", true),
+        ("UPDATE events SET created_at = 'soon' WHERE state = 0", "event-unreadable", false),
+        (ID_OF_PENDING, "event-unreadable", false),
+        (ID_OF_PENDING, "event-id", true),
+        ("UPDATE events SET message_id = x'ff00' WHERE state = 2", "event-id", true),
         ("INSERT INTO messages (event, payload) VALUES (999, '1')", "message-of-nothing", true),
     ] {
         check_topical(breach, code, is_mended).await;

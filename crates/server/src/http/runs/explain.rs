@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use language::definition::handlers::PREPARE;
 use serde::Serialize;
 use serde_json::Value;
+use store::Failure;
 use utoipa::ToSchema;
 
 use super::{WholeRun, waiting, whole};
@@ -91,11 +92,16 @@ pub(in crate::http) async fn set_aside(app: &App, what: Wakeup) -> Result<Option
     }))
 }
 
-/// Sentences from the run's schedule; none if the schedule was deleted.
+/// Sentences from the run's schedule; none if the schedule was deleted. A schedule that cannot be
+/// read does not hide its runs.
 async fn of_schedule(app: &App, id: ScheduleId, at: Timestamp) -> Result<Vec<String>, Problem> {
-    match app.store().schedule(id).await? {
-        Some(found) => occurrences::sentences(app, &found, Some(at)).await,
-        None => Ok(Vec::new()),
+    match app.store().schedule(id).await {
+        Ok(Some(found)) => occurrences::sentences(app, &found, Some(at)).await,
+        Ok(None) => Ok(Vec::new()),
+        Err(Failure::Undecidable { .. }) => Ok(vec![format!(
+            "Schedule {id} cannot be read: `punctual doctor` says what is wrong with it and what to do."
+        )]),
+        Err(failure) => Err(failure.into()),
     }
 }
 

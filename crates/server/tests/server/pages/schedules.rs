@@ -3,6 +3,7 @@
 use reqwest::redirect::Policy;
 use serde_json::{Value, json};
 
+use crate::ground::Ground;
 use crate::harness::{NOOP, Node, Reply, SLOW, send};
 
 const SCRIPT: &str = "<script>alert(1)</script>";
@@ -379,4 +380,22 @@ async fn who_may_only_look_has_no_buttons() {
     }
     assert_eq!(submit(&node, "/forms/schedules/1/pause", &[]).await.status, 403);
     assert_eq!(submit(&node, "/schedules/new", &[("cron", "@daily")]).await.status, 403);
+}
+
+/// The declaration of a schedule is damaged: the page of its old run shows the run all the same.
+#[tokio::test]
+async fn a_schedule_that_cannot_be_read_hides_no_run() {
+    let ground = Ground::shared();
+    let node = Node::start_on(ground.clone(), |_| {}).await;
+    node.workflow(NOOP).await;
+    let path = node.schedule(daily("x")).await;
+    let range = json!({"from": "2026-01-01T00:00", "to": "2026-01-02T00:00"});
+    node.post(&format!("{path}/backfill"), range).await.expect(200);
+    node.until(&path, |object| object["run_count"] == 1).await;
+    ground.execute("UPDATE schedules SET declared = '{\"name\":'").await;
+    let node = node.restart().await;
+    let text = shown(page(&node, "/runs/sched-1-n0-rc0").await);
+    assert!(text.contains("Schedule 1 cannot be read"), "{text}");
+    let told = node.get("/api/v1/runs/sched-1-n0-rc0/explain").await.expect(200);
+    assert!(told["sentences"].to_string().contains("punctual doctor"), "{told}");
 }

@@ -45,6 +45,9 @@ pub(crate) use {database_now, given_or_now};
 const DRIFT: u128 = 1_000;
 /// Both clocks are read in whole milliseconds, so each may be this much further than it shows.
 const ROUNDED: i64 = 1;
+/// A machine whose clock differs from the database's by more than this when it is first compared is
+/// logged: what people read on that machine does not agree with what the node does.
+const WORTH_TELLING: i64 = 1_000;
 /// A node whose time differs from the database's by more than this may not remove history. A good
 /// estimate is off by milliseconds; a request may wait some seconds for a connection.
 const FAR_OFF: SignedDuration = SignedDuration::from_secs(60);
@@ -93,6 +96,12 @@ impl Known {
     fn middle(self) -> i64 {
         self.low + (self.high - self.low) / 2
     }
+
+    /// Whether the clocks differ by more than [`WORTH_TELLING`], wherever in the interval the
+    /// offset lies.
+    fn is_worth_telling(self) -> bool {
+        self.low > WORTH_TELLING || self.high < -WORTH_TELLING
+    }
 }
 
 /// The offset between the database's clock and this machine's, as far as it is known.
@@ -133,7 +142,12 @@ impl Offset {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let at = known.map_or(told.at, |before| before.at.max(told.at));
         let both = match *known {
-            None => Some(told),
+            None => {
+                if told.is_worth_telling() {
+                    tell_difference(told.middle());
+                }
+                Some(told)
+            }
             Some(before) => before.later(at).and(told.later(at)),
         };
         let next = match (both, *known) {
@@ -154,6 +168,17 @@ impl Offset {
     pub(crate) fn estimate(&self) -> SignedDuration {
         SignedDuration::from_millis(self.estimate.load(Ordering::Acquire))
     }
+}
+
+/// Logs that this machine's clock differs from the database's, which is `ahead` by this many
+/// milliseconds.
+fn tell_difference(ahead: i64) {
+    let seconds = ahead.unsigned_abs() / 1_000;
+    let direction = if ahead > 0 { "behind" } else { "ahead of" };
+    tracing::warn!(
+        milliseconds = ahead,
+        "this machine's clock is {seconds} s {direction} the database's: the database's clock counts"
+    );
 }
 
 /// Refuses an operation that cannot be undone if the node's time is far from the database's.
@@ -247,6 +272,27 @@ mod tests {
             let (at, ahead) = (minute * 60_000, i64::try_from(minute).unwrap() * 30);
             ask(&offset, (at, at + 1, at + 2), ahead);
             check(&offset, -ahead, 40);
+        }
+    }
+
+    #[test]
+    fn a_difference_is_told_if_it_is_certain() {
+        // Milliseconds that the machine is ahead, and those of the round trip.
+        for (ahead, round_trip, is_told) in [
+            (0, 2, false),
+            (900, 2, false),
+            (-900, 2, false),
+            (1_100, 2, true),
+            (-1_100, 2, true),
+            (7_200_000, 2_000, true),
+            (-7_200_000, 2_000, true),
+            // The database's answer took long, and may have been given at its beginning.
+            (-1_100, 3_000, false),
+        ] {
+            let (sent, received) = (reading(10_000, ahead), reading(10_000 + round_trip, ahead));
+            let theirs = ms(i64::try_from(10_000 + round_trip / 2).unwrap());
+            let told = Known::of(sent, received, theirs).is_worth_telling();
+            assert_eq!(told, is_told, "{ahead} ms ahead, answered in {round_trip} ms");
         }
     }
 

@@ -28,11 +28,13 @@ const PENDING: &str = sql!(
     "SELECT ",
     event_columns!(),
     " FROM (SELECT * FROM events WHERE topic + 0 = $1 AND state + 0 = {event_pending}
+              AND created_at {an_instant}
             ORDER BY created_at, key + 0 LIMIT $2) e
      JOIN messages m ON m.event = e.key ORDER BY e.created_at, e.key"
 );
 const OLDEST: &str = sql!(
     "SELECT key, created_at FROM events WHERE topic + 0 = $1 AND state + 0 = {event_pending}
+       AND created_at {an_instant}
      ORDER BY created_at, key + 0 LIMIT $2"
 );
 const WAITS: &str = sql!(

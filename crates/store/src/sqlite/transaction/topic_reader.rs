@@ -86,7 +86,8 @@ pub(crate) fn pending_events(
         "SELECT ",
         event_columns!(),
         " FROM events e INDEXED BY events_pending JOIN messages m ON m.event = e.key
-         WHERE e.state = {event_pending} AND e.topic = ?1 ORDER BY e.created_at, e.key LIMIT ?2"
+         WHERE e.state = {event_pending} AND e.topic = ?1 AND e.created_at {an_instant}
+         ORDER BY e.created_at, e.key LIMIT ?2"
     );
     let found = all(connection, SQL, params![topic.0, limit], |row| rows::readable_event(row))?;
     Ok(found.into_iter().flatten().collect())
@@ -99,7 +100,8 @@ pub(crate) fn oldest_pending(
 ) -> Result<Vec<(EventKey, Timestamp)>, Failure> {
     let sql = sql!(
         "SELECT key, created_at FROM events INDEXED BY events_pending
-         WHERE state = {event_pending} AND topic = ?1 ORDER BY created_at, key LIMIT ?2"
+         WHERE state = {event_pending} AND topic = ?1 AND created_at {an_instant}
+         ORDER BY created_at, key LIMIT ?2"
     );
     all(connection, sql, params![topic.0, limit], |row| row.tuple())
 }
