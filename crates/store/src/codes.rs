@@ -83,7 +83,7 @@ const NAMES: [(&str, &[Part]); 36] = [
     ("not_run", &[Text("> "), number!(Outcome::Queued)]),
     // The milliseconds that an instant can have, and a number of 32 bits. SQLite takes any text or
     // bytes for greater than every number.
-    ("an_instant", &[Text("BETWEEN -377705023201000 AND 253402207200999")]),
+    ("an_instant", &[Text("BETWEEN -377705023201000 AND 253402207200000")]),
     ("of_32_bits", &[Text("BETWEEN 0 AND 4294967295")]),
     ("incident_removed", &[number!(How::Removed)]),
     ("whole_step", &[Number(Item::Whole.number())]),
@@ -194,7 +194,9 @@ mod tests {
     #[test]
     fn an_instant_is_what_can_be_read_as_one() {
         use jiff::Timestamp;
-        let (first, last) = (Timestamp::MIN.as_millisecond(), Timestamp::MAX.as_millisecond());
+        // No millisecond of the last second can be read, except its first.
+        let (first, last) =
+            (Timestamp::MIN.as_second() * 1_000, Timestamp::MAX.as_second() * 1_000);
         assert_eq!(sql!("{an_instant}"), format!("BETWEEN {first} AND {last}"));
         for at in [first, last] {
             assert!(Timestamp::from_millisecond(at).is_ok(), "{at}");
