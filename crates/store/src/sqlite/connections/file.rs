@@ -14,8 +14,8 @@ use crate::failure::Failure;
 /// some milliseconds. So it is waited for, much longer than that; a live node keeps it anyway.
 const LOCK_TRIES: u32 = 40;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
-/// The mode of a new database: payloads and outputs are in it, so only its owner may read it. SQLite
-/// gives the files beside it the same mode.
+/// The mode of a new database: payloads and outputs are in it, so only its owner may read it.
+/// SQLite gives the files beside it the same mode.
 const MODE: u32 = 0o600;
 /// How many symbolic links are followed, as Linux does.
 const LINKS: usize = 40;
