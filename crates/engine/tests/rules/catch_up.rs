@@ -270,7 +270,9 @@ fn a_missed_one_that_a_person_skipped_counts_for_nothing() {
     let window = r#", "catch_up": {"policy": "last", "window": "2h"}"#;
     let limit = r#", "catch_up": {"policy": "all", "limit": 2}"#;
     let none = r#", "catch_up": "none""#;
-    let cases: [(&str, &[u8], [&str; 5], Option<u64>); 8] = [
+    /// The policy, the hours that are skipped, the outcomes from 10:00 on, and the merged ones.
+    type Case = (&'static str, &'static [u8], [&'static str; 5], Option<u64>);
+    let cases: [Case; 8] = [
         ("", &[12], ["coalesced", "coalesced", "skipped", "coalesced", "started"], Some(3)),
         // The latest that nobody skipped is made up for.
         ("", &[14], ["coalesced", "coalesced", "coalesced", "started", "skipped"], Some(3)),
@@ -288,10 +290,10 @@ fn a_missed_one_that_a_person_skipped_counts_for_nothing() {
         assert_eq!(world.ledger(id)[1..], hours.collect::<Vec<_>>(), "{more} {skipped:?}");
         let reasons = reasons(&world, "skipped");
         assert_eq!(reasons, vec!["skipped by ann"; skipped.len()], "{more} {skipped:?}");
-        if merged.is_some() {
+        if let Some(count) = merged {
             assert_eq!(stands_for(&world), merged, "{more} {skipped:?}");
             let started = world.memory.ledger.values().rfind(|row| row.run.is_some()).unwrap();
-            let told = format!("; stands for {} more that were missed", merged.unwrap());
+            let told = format!("; stands for {count} more that were missed");
             assert!(started.reason.ends_with(&told), "{}", started.reason);
         }
     }

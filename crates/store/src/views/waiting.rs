@@ -25,8 +25,8 @@ struct ApprovalRow {
     view: Read<(ApprovalView, RunState)>,
 }
 
-/// A damaged text or time does not hide an approval, which can still be decided: the title then says
-/// what is wrong, and the time is that of the run. Without its assignees it would be anyone's.
+/// A damaged text or time does not hide an approval, which can still be decided: the title then
+/// says what is wrong, and the time is that of the run. Without its assignees it would be anyone's.
 fn approval_row(row: &impl Row) -> Read<ApprovalRow> {
     use approval_columns as column;
     let view = || {

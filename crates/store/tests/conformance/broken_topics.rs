@@ -128,8 +128,8 @@ pub(crate) async fn an_unreadable_event_is_passed_over(mut world: World) {
     assert_eq!(world.store().check(minute(5), false).await.unwrap(), []);
 }
 
-/// The first and the last of four events are damaged: consumers and lists pass over them. The checks
-/// name them, and after a repair consumers work on them.
+/// The first and the last of four events are damaged: consumers and lists pass over them. The
+/// checks name them, and after a repair consumers work on them.
 pub(crate) async fn events_with_unreadable_numbers_are_passed_over(mut world: World) {
     world.deploy(0, plain("w")).await;
     world.tell(1, "t", &["a", "b", "c", "d"]).await;
