@@ -12,7 +12,9 @@ const CHANCES: std::ops::Range<u64> = 1..13;
 fn told(seed: u64, failed: &Failed) -> String {
     let Failed { violation, step, trace, state } = failed;
     let (checker, message) = (violation.checker, &violation.message);
-    format!("{state}\n{trace}\nseed {seed}, step {step}: {checker}: {message}")
+    let said = format!("seed {seed}, step {step}: {checker}: {message}");
+    // At both ends: a long text may be cut at either.
+    format!("{said}\n{state}\n{trace}\n{said}")
 }
 
 /// The seeds of this run: those of the environment, for looking into a failure, or the given ones.

@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use store::{Failure, Report, Turned};
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use super::turn::Begun;
@@ -21,6 +22,9 @@ const FIRST_RETRY: Duration = Duration::from_millis(50);
 const LAST_RETRY: Duration = Duration::from_secs(2);
 /// When the node stops, attempts may go on for this long before they are handed back.
 const FINISH: Duration = Duration::from_secs(20);
+/// How often the driver reads the clock while a turn is in flight. A node that was suspended in the
+/// middle of a turn notices it by that; an idle node has its alarm.
+const PULSE: Duration = Duration::from_secs(1);
 
 /// Turns that are in flight.
 type InFlightTurns = FuturesUnordered<InFlightTurn>;
@@ -50,6 +54,8 @@ impl Driver {
     ) -> Result<(), Failure> {
         let alarm = Alarm::new().map_err(|error| Failure::Unavailable(error.to_string()))?;
         let mut in_flight = InFlightTurns::new();
+        let mut pulse = tokio::time::interval(PULSE);
+        pulse.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // Whether a report, a signal or the alarm came since the last turn began.
         let mut is_called = false;
         while !stop.is_cancelled() {
@@ -73,10 +79,13 @@ impl Driver {
                 biased;
                 () = stop.cancelled() => break,
                 Some((begun, turned)) = in_flight.next() => {
+                    self.notice_suspension().await;
                     let ended = self.end(begun, turned);
                     let ended = self.isolate(ended).await;
                     self.turn_finished(ended, &stop).await;
+                    self.is_awake();
                 }
+                _ = pulse.tick(), if self.in_flight > 0 => self.notice_suspension().await,
                 report = reports.recv() => {
                     self.reports.extend(report);
                     self.take_all(&mut reports, &mut signals);

@@ -323,6 +323,18 @@ impl Driver {
         }
     }
 
+    /// Checks the clock while a turn is in flight, which the driver does every second. A gap shows
+    /// that the process or its machine was suspended; the length of the turn does not tell that.
+    async fn notice_suspension(&mut self) {
+        self.notice_time(Some(Timestamp::MIN)).await;
+    }
+
+    /// Notes that the driver is awake now. Isolating a culprit and pauses may have taken longer
+    /// than a sleep, and count as work.
+    fn is_awake(&mut self) {
+        self.last_seen = self.last_seen.max(self.clock.machine_now());
+    }
+
     /// Applies a signal from the hub before the next turn.
     pub fn take_signal(&mut self, signal: DriverSignal) {
         match signal {

@@ -296,6 +296,21 @@ impl SharedWorld {
         self.is_calm = true;
         self.note("faults end".to_owned());
         let oldest: Vec<i64> = self.model.runs.keys().copied().collect();
+        let last = self.time.elapsed() + 3 * CALM;
+        loop {
+            self.stay_calm()?;
+            let now = self.time.wall();
+            match oldest.iter().find(|key| self.model.is_stuck(**key, now)) {
+                // A run that was held up until now may still have steps that wait for a worker.
+                Some(_) if self.time.elapsed() < last => {}
+                Some(key) => return broken("drained", format!("run {key} never ends")),
+                None => return self.check_store(),
+            }
+        }
+    }
+
+    /// Lives for a while without faults, with people who resolve and resume what needs it.
+    fn stay_calm(&mut self) -> Checked {
         let end = self.time.elapsed() + CALM;
         let mut resumed_at = 0;
         while self.time.elapsed() < end {
@@ -310,11 +325,7 @@ impl SharedWorld {
             self.together(commands)?;
             self.step(end)?;
         }
-        let now = self.time.wall();
-        if let Some(key) = oldest.into_iter().find(|key| self.model.is_stuck(*key, now)) {
-            return broken("drained", format!("run {key} never ends"));
-        }
-        self.check_store()
+        Ok(())
     }
 
     /// Something happens to a node.

@@ -1,6 +1,7 @@
 //! Ready means that due wakeups are driven and commands are stored, not just that the process runs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -122,4 +123,26 @@ async fn what_is_due_and_not_driven_is_told() {
     assert!(figure(&node, "punctual_due_oldest_seconds").await >= 59.0);
     store.turns.send_replace(Gate::Open);
     readyz(&node, 200).await;
+}
+
+/// The process was suspended while a turn was in flight: what fell due meanwhile was missed, and is
+/// not merely late. Everything of this test runs on one thread, so a thread that sleeps stops the
+/// node as SIGSTOP does.
+#[tokio::test]
+async fn a_node_that_was_suspended_in_a_turn_was_not_awake() {
+    let (node, store, _) = gated().await;
+    let each = json!({"name": "s", "workflow_id": "nothing", "every": "1s", "catch_up": "last"});
+    let schedule = node.schedule(each).await;
+    store.turns.send_replace(Gate::Stuck);
+    while figure(&node, "punctual_turn_in_flight_seconds").await == 0.0 {
+        tokio::task::yield_now().await;
+    }
+    std::thread::sleep(Duration::from_secs(8));
+    store.turns.send_replace(Gate::Open);
+    let ledger = format!("{schedule}/occurrences?outcome=coalesced");
+    node.until(&ledger, |page| {
+        let items = page["items"].as_array().unwrap();
+        items.iter().map(|item| item["count"].as_u64().unwrap()).sum::<u64>() >= 4
+    })
+    .await;
 }
