@@ -19,8 +19,8 @@ pub fn spread(key: &str, window: SignedDuration) -> SignedDuration {
         return SignedDuration::ZERO;
     }
     // The high half of the product maps a hash onto a range without the bias of a remainder.
-    let place = (u128::from(hash(key)) * u128::from(window)) >> 64;
-    SignedDuration::from_millis(place as i64)
+    let offset = (u128::from(hash(key)) * u128::from(window)) >> 64;
+    SignedDuration::from_millis(offset as i64)
 }
 
 /// FNV-1a with a final mix. It is written out here because its results must never change.

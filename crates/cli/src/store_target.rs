@@ -200,9 +200,9 @@ fn without_password(url: &str) -> String {
         return format!("{scheme}://…");
     }
     match rest.rsplit_once('@') {
-        Some((user, place)) => {
+        Some((user, host)) => {
             let user = user.split(':').next().unwrap_or_default();
-            format!("{scheme}://{user}@{place}")
+            format!("{scheme}://{user}@{host}")
         }
         None => format!("{scheme}://{rest}"),
     }

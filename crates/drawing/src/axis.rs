@@ -64,7 +64,7 @@ impl Span {
     }
 
     /// The position of an instant, from 0 to 1. Instants outside are at the edge.
-    pub(crate) fn place(&self, at: Timestamp) -> f64 {
+    pub(crate) fn position(&self, at: Timestamp) -> f64 {
         let far = (at.as_millisecond() - self.start) as f64 / (self.end - self.start) as f64;
         far.clamp(0.0, 1.0)
     }
@@ -77,7 +77,7 @@ impl Span {
 /// A labelled position on a time axis.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Notch {
-    pub(crate) place: f64,
+    pub(crate) position: f64,
     pub(crate) label: String,
     /// The day or year that the label leaves out, given the first time and whenever it changes.
     pub(crate) context: Option<String>,
@@ -225,7 +225,7 @@ fn notches_of(step: Step, span: Span, wall: Wall<'_>, room: f64) -> Vec<Notch> {
         let is_new = now != context;
         context.clone_from(&now);
         let (label, context) = (step.label(date), now.filter(|_| is_new));
-        notches.push(Notch::new(span.place(at), label, context, room));
+        notches.push(Notch::new(span.position(at), label, context, room));
     }
     notches
 }
@@ -237,8 +237,8 @@ fn have_room(notches: &[Notch], room: f64) -> bool {
 
 impl Notch {
     /// Centres the label at the position, unless it would leave a drawing of that width.
-    fn new(place: f64, label: String, context: Option<String>, room: f64) -> Notch {
-        let mut notch = Notch { place, label, context, anchor: "middle" };
+    fn new(position: f64, label: String, context: Option<String>, room: f64) -> Notch {
+        let mut notch = Notch { position, label, context, anchor: "middle" };
         let (from, to) = notch.reach(room);
         if from < 0.0 {
             notch.anchor = "start";
@@ -252,7 +252,7 @@ impl Notch {
     fn reach(&self, room: f64) -> (f64, f64) {
         let context = self.context.as_deref().unwrap_or_default();
         let wide = width(&self.label, NOTE_SIZE).max(width(context, NOTE_SIZE));
-        let x = self.place * room;
+        let x = self.position * room;
         match self.anchor {
             "start" => (x, x + wide),
             "end" => (x - wide, x),
@@ -325,7 +325,7 @@ impl Scale {
     }
 
     /// The position of a value, from 0 to 1.
-    pub(crate) fn place(&self, value: f64) -> f64 {
+    pub(crate) fn position(&self, value: f64) -> f64 {
         let far = if self.is_log {
             (value.max(self.least) / self.least).ln() / (self.most / self.least).ln()
         } else {
@@ -384,7 +384,7 @@ mod tests {
             })
             .collect();
         assert_eq!(told.join(", "), expected, "{start} to {end}");
-        assert!(notches.is_sorted_by(|a, b| a.place < b.place));
+        assert!(notches.is_sorted_by(|a, b| a.position < b.position));
         assert!(have_room(&notches, room) && have_room(&notches, room * 3.0));
     }
 
@@ -450,7 +450,7 @@ mod tests {
         let start: Timestamp = "2026-03-28T00:00:00Z".parse().unwrap();
         let span = Span::new(start, start + SignedDuration::from_hours(72));
         let labels: Vec<f64> =
-            time_notches(span, wall, 300.0).iter().map(|notch| notch.place * 72.0).collect();
+            time_notches(span, wall, 300.0).iter().map(|notch| notch.position * 72.0).collect();
         let hours: Vec<i64> = labels.iter().map(|hour| hour.round() as i64).collect();
         assert_eq!(hours, [23, 46, 70]);
     }
@@ -463,7 +463,7 @@ mod tests {
         let start: Timestamp = "2026-10-24T22:00:00Z".parse().unwrap();
         let notches =
             time_notches(Span::new(start, start + SignedDuration::from_hours(6)), wall, 600.0);
-        assert!(notches.is_sorted_by(|a, b| a.place < b.place), "{notches:?}");
+        assert!(notches.is_sorted_by(|a, b| a.position < b.position), "{notches:?}");
         assert!(notches.len() >= 6, "{notches:?}");
     }
 
@@ -505,7 +505,7 @@ mod tests {
         for (values, expected) in cases {
             let scale = Scale::durations(values.iter().copied());
             assert_eq!(told(&scale), expected, "{values:?}");
-            assert!(values.iter().all(|&value| (0.0..=1.0).contains(&scale.place(value))));
+            assert!(values.iter().all(|&value| (0.0..=1.0).contains(&scale.position(value))));
         }
         for (most, expected) in [(0, 2), (1, 2), (5, 6), (7, 5), (1234, 4)] {
             assert_eq!(Scale::counts(most).marks.len(), expected, "{most}");

@@ -33,8 +33,8 @@ impl DeadlineBar<'_> {
         let last = self.due.max(self.until).max(self.start);
         let span = Span::new(self.start, last);
         // Leaves room for half of a line's width at both ends.
-        let place = |at: Timestamp| 0.01 + span.place(at) * 0.98;
-        let (start, until, due) = (place(self.start), place(self.until), place(self.due));
+        let position = |at: Timestamp| 0.01 + span.position(at) * 0.98;
+        let (start, until, due) = (position(self.start), position(self.until), position(self.due));
         let top = Num((HEIGHT - TRACK) / 2.0);
         frame::plain(
             "bar",
@@ -50,7 +50,7 @@ impl DeadlineBar<'_> {
                         title { (self.state_words()) }
                     }
                     @for (at, name) in &self.warnings {
-                        @let x = Percent(place(*at));
+                        @let x = Percent(position(*at));
                     line class="warning" x1=(x) x2=(x) y1="3" y2="17" {
                             title { (name) ": " ((self.wall.words)(*at)) }
                         }

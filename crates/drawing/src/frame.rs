@@ -38,7 +38,7 @@ pub(crate) fn time_axis(notches: &[Notch], top: f64, stretches: &[(f64, f64)]) -
     html! {
         g class="axis" aria-hidden="true" {
             @for notch in notches {
-                @let (x, anchor) = (Percent(notch.place), notch.anchor);
+                @let (x, anchor) = (Percent(notch.position), notch.anchor);
                 @for &(from, to) in stretches {
                     line class="axis-line" x1=(x) x2=(x) y1=(Num(from)) y2=(Num(to)) {}
                 }

@@ -165,14 +165,14 @@ impl Gantt<'_> {
             .map(|d| (d.at, d.label.as_str(), format!("flag {}", d.state)))
             .chain(now.map(|now| (now, "now", "flag flag-now".to_owned())))
             .map(|(at, label, class)| Flag {
-                place: span.place(at),
+                position: span.position(at),
                 label,
                 class,
                 line: None,
                 title: format!("{label}: {}", (self.wall.words)(at)),
             })
             .collect();
-        flags.sort_by(|a, b| a.place.total_cmp(&b.place));
+        flags.sort_by(|a, b| a.position.total_cmp(&b.position));
         let mut taken = [f64::NEG_INFINITY; 3];
         for flag in &mut flags {
             let (from, to) = flag.reach();
@@ -189,7 +189,7 @@ impl Gantt<'_> {
         html! {
             @for bar in &row.bars { (bar.draw(self, row, span, top)) }
             @if let Some((words, bar)) = words {
-                (beside(&words, span.place(bar.start), self.end(bar, span), top))
+                (beside(&words, span.position(bar.start), self.end(bar, span), top))
             }
         }
     }
@@ -201,8 +201,8 @@ impl Gantt<'_> {
     }
 
     fn end(&self, bar: &Bar, span: Span) -> f64 {
-        let end = bar.end.or(self.now).map_or(1.0, |end| span.place(end));
-        end.max(span.place(bar.start))
+        let end = bar.end.or(self.now).map_or(1.0, |end| span.position(end));
+        end.max(span.position(bar.start))
     }
 }
 
@@ -219,7 +219,7 @@ impl Bar {
         if self.end.is_none() {
             title.push_str(", not ended");
         }
-        let (start, end) = (span.place(self.start), gantt.end(self, span));
+        let (start, end) = (span.position(self.start), gantt.end(self, span));
         let is_thin = (end - start) * NARROWEST < THINNEST;
         let open = if self.end.is_none() { " bar-open" } else { "" };
         let inside = html! {
@@ -256,7 +256,7 @@ fn beside(words: &str, start: f64, end: f64, top: f64) -> Markup {
 }
 
 struct Flag<'a> {
-    place: f64,
+    position: f64,
     label: &'a str,
     class: String,
     line: Option<usize>,
@@ -272,20 +272,20 @@ impl Flag<'_> {
     fn reach(&self) -> (f64, f64) {
         let wide = (width(&self.text(), NOTE_SIZE) + 10.0) / NARROWEST;
         if self.is_left() {
-            (self.place - wide, self.place)
+            (self.position - wide, self.position)
         } else {
-            (self.place, self.place + wide)
+            (self.position, self.position + wide)
         }
     }
 
     /// Whether the label is to the left of its line.
     fn is_left(&self) -> bool {
-        self.place > 0.6
+        self.position > 0.6
     }
 
     fn draw(&self, axis_y: f64, height: f64) -> Markup {
         let top = self.line.map_or(axis_y, |line| line as f64 * FLAG_HEIGHT);
-        let x = Percent(self.place);
+        let x = Percent(self.position);
         html! {
             g class=(self.class) {
                 title { (self.title) }

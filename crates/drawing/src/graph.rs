@@ -204,9 +204,9 @@ impl Node {
                 }
             }
         };
-        let place = format!("translate({} {})", Num(corner.x), Num(corner.y));
+        let transform = format!("translate({} {})", Num(corner.x), Num(corner.y));
         html! {
-            g class=(class) transform=(place) role="listitem" {
+            g class=(class) transform=(transform) role="listitem" {
                 (frame::linked(self.href.as_deref(), inside))
             }
         }

@@ -57,7 +57,7 @@ impl Series<'_> {
         let scale = Scale::durations(self.dots.iter().map(Dot::millis));
         let names: Vec<String> = scale.marks.iter().map(|&mark| duration_words(mark)).collect();
         let wide = names.iter().map(|name| width(name, NOTE_SIZE)).fold(20.0, f64::max) + 10.0;
-        let level = |value: f64| Num(TOP + HEIGHT * (1.0 - scale.place(value)));
+        let level = |value: f64| Num(TOP + HEIGHT * (1.0 - scale.position(value)));
         let height = Num(TOP + HEIGHT + AXIS_HEIGHT);
         let notches = time_notches(span, self.wall, NARROWEST);
         frame::scrolled(
@@ -124,7 +124,7 @@ impl Series<'_> {
                     title {
                         ((self.wall.words)(dot.at)) ": " (words(dot.millis())) ", " (dot.label)
                     }
-                    circle cx=(Percent(span.place(dot.at))) cy=(y) r="4" {}
+                    circle cx=(Percent(span.position(dot.at))) cy=(y) r="4" {}
                 }))
             }
         }

@@ -158,7 +158,7 @@ impl Timeline<'_> {
         if bucket.total() == 0 {
             return html! {};
         }
-        let (from, to) = (span.place(bucket.start), span.place(bucket.end));
+        let (from, to) = (span.position(bucket.start), span.position(bucket.end));
         let gap = (to - from) * 0.08;
         let mut below = 0;
         let stacked = bucket.counts.iter().filter(|count| count.number > 0).map(|count| {
@@ -196,7 +196,7 @@ impl Timeline<'_> {
                 g class={ "mark " (mark.state) @if is_coming { " mark-coming" } } role="listitem" {
                     (frame::linked(mark.href.as_deref(), html! {
                         title { (lane.label) ", " ((self.wall.words)(mark.at)) ": " (mark.label) }
-                        circle cx=(Percent(span.place(mark.at))) cy=(y) r="5" {}
+                        circle cx=(Percent(span.position(mark.at))) cy=(y) r="5" {}
                     }))
                 }
             }
@@ -207,9 +207,9 @@ impl Timeline<'_> {
         if !span.contains(self.now) {
             return html! {};
         }
-        let place = span.place(self.now);
-        let x = Percent(place);
-        let (anchor, dx) = if place > 0.6 { ("end", "-4") } else { ("start", "4") };
+        let position = span.position(self.now);
+        let x = Percent(position);
+        let (anchor, dx) = if position > 0.6 { ("end", "-4") } else { ("start", "4") };
         html! {
             g class="flag flag-now" aria-hidden="true" {
                 title { "now: " ((self.wall.words)(self.now)) }
@@ -272,7 +272,7 @@ fn name_width(lanes: &[Lane]) -> f64 {
 
 /// The vertical position of a count.
 fn level(scale: &Scale, count: f64) -> f64 {
-    BARS_TOP + BARS_HEIGHT * (1.0 - scale.place(count))
+    BARS_TOP + BARS_HEIGHT * (1.0 - scale.position(count))
 }
 
 fn grid(scale: &Scale) -> Markup {

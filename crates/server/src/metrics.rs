@@ -126,7 +126,7 @@ impl Metrics {
         add("set_aside", aside, Box::new(self.set_aside.clone()));
         let undelivered = "Messages about deadlines and incidents that were not delivered";
         add("messages_undelivered", undelivered, Box::new(self.undelivered.clone()));
-        let refused = "Connections for which there was no place";
+        let refused = "Connections refused because too many were open";
         add("connections_refused", refused, Box::new(self.connections_refused.clone()));
         add("spans_exported", "Spans sent over OTLP", Box::new(self.spans_exported.clone()));
         let lost = "Spans that no collector has taken";

@@ -165,7 +165,7 @@ pub struct Server {
     stop_driving: CancellationToken,
     listening: JoinHandle<()>,
     driving: JoinHandle<Result<(), Failure>>,
-    upkeep: JoinHandle<()>,
+    maintenance: JoinHandle<()>,
     posting: JoinSet<()>,
     stop_exporting: CancellationToken,
     exporting: Option<JoinHandle<()>>,
@@ -232,7 +232,8 @@ impl Server {
             work(hub.clone()).await;
         }
         let stop_driving = CancellationToken::new();
-        let upkeep = tokio::spawn(maintenance::run(hub.clone(), retention, stop_driving.clone()));
+        let maintenance =
+            tokio::spawn(maintenance::run(hub.clone(), retention, stop_driving.clone()));
         let driving = tokio::spawn(watch(
             hub.clone(),
             tokio::spawn(driver.run(signals, reports, stop_driving.clone())),
@@ -266,7 +267,7 @@ impl Server {
             stop_driving,
             listening,
             driving,
-            upkeep,
+            maintenance,
             posting,
             stop_exporting,
             exporting,
@@ -297,7 +298,7 @@ impl Server {
             stop_driving,
             listening,
             driving,
-            upkeep,
+            maintenance,
             mut posting,
             stop_exporting,
             exporting,
@@ -309,7 +310,7 @@ impl Server {
             while posting.join_next().await.is_some() {}
             hub.finished().await;
             stop_driving.cancel();
-            let _ = upkeep.await;
+            let _ = maintenance.await;
             driving.await.unwrap_or_else(|error| Err(Failure::Unavailable(error.to_string())))
         };
         let too_slow = |_| Err(Failure::Unavailable("it did not stop in time".to_owned()));

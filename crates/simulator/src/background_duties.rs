@@ -34,8 +34,8 @@ impl Simulation {
     }
 
     /// Recomputes the schedules that were left, and removes old history.
-    pub(crate) fn upkeep(&mut self) -> Checked {
-        self.next_upkeep = self.machine.time.elapsed() + EVERY;
+    pub(crate) fn maintenance(&mut self) -> Checked {
+        self.next_maintenance = self.machine.time.elapsed() + EVERY;
         let Some(node) = &self.node else { return Ok(()) };
         let recomputed = node.recompute_leftovers();
         self.duty_done(recomputed.is_ok())?;

@@ -43,20 +43,20 @@ impl People {
         let zones = rules.zones();
         let known = |id: &str| rules.calendar(id).cloned();
         let context = ReadContext { zones, now: instant(now), known_calendar: &known };
-        let place = name.strip_prefix(PREFIX).and_then(|place| place.parse().ok());
+        let index = name.strip_prefix(PREFIX).and_then(|index| index.parse().ok());
         let with_handlers = name.strip_prefix(handlers::generate::PREFIX);
-        let with_handlers = with_handlers.and_then(|place| place.parse().ok());
+        let with_handlers = with_handlers.and_then(|index| index.parse().ok());
         let (source, definition) = loop {
-            let source = match (place, with_handlers) {
-                (Some(place), _) => generate::definition(&mut self.random, place),
-                (_, Some(place)) => handlers::generate::definition(&mut self.random, place),
+            let source = match (index, with_handlers) {
+                (Some(index), _) => generate::definition(&mut self.random, index),
+                (_, Some(index)) => handlers::generate::definition(&mut self.random, index),
                 _ => world::definition(&mut self.random, name, self.rhythm, now),
             };
             let definition = read(&source, &context);
             // Random jumps may form a circle that nothing leads into: such a definition is
             // generated again.
             let is_nowhere = |flaws: &[Flaw]| flaws.iter().all(|flaw| flaw.code == "unreachable");
-            if place.is_none() || !definition.as_ref().is_err_and(|flaws| is_nowhere(flaws)) {
+            if index.is_none() || !definition.as_ref().is_err_and(|flaws| is_nowhere(flaws)) {
                 break (source, definition);
             }
         };

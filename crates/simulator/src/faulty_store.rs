@@ -255,8 +255,8 @@ fn nothing<T>(_: &T) -> Told {
     Told::Nothing
 }
 
-fn lost(place: &str) -> Failure {
-    Failure::Unknown(format!("simulated: lost {place}"))
+fn lost(moment: &str) -> Failure {
+    Failure::Unknown(format!("simulated: lost {moment}"))
 }
 
 /// The real store behind the faults.

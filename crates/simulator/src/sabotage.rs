@@ -241,7 +241,7 @@ impl Sabotage {
             Sabotage::TurnTwice | Sabotage::LoseEffects => &["performed", "tokens"],
             Sabotage::FireEarly => &["early"],
             Sabotage::AcceptOldTokens => &["tokens"],
-            Sabotage::IgnorePending => &["places"],
+            Sabotage::IgnorePending => &["slots"],
             Sabotage::NeverSleep => &["busy"],
             Sabotage::Oversleep => &["alarm"],
             Sabotage::LoseWakeup | Sabotage::LoseTimeout => &["alarm", "late", "store"],
@@ -262,7 +262,7 @@ impl Sabotage {
             | Sabotage::ExpireLate
             | Sabotage::ExpireOpenRun
             | Sabotage::ExpireOpenRow => &["expiry"],
-            Sabotage::BeginTooEarly => &["order", "shape", "places"],
+            Sabotage::BeginTooEarly => &["order", "shape", "slots"],
             Sabotage::UndoInWrongOrder => &["undoing"],
             Sabotage::ForgetToUndo => &["undoing"],
             Sabotage::EndTimerEarly => &["timer"],
@@ -294,7 +294,7 @@ impl Sabotage {
             Sabotage::LoseEndedRun => &["runs"],
             Sabotage::ForgetRestOfBurst => &["ledger"],
             Sabotage::LeaveTakenPending => &["events"],
-            Sabotage::LoseGoneCallers => &["alarm", "late", "performed", "places", "turns"],
+            Sabotage::LoseGoneCallers => &["alarm", "late", "performed", "slots", "turns"],
             Sabotage::ForgetIncident | Sabotage::EndIncident => &["incidents"],
             Sabotage::AcknowledgeInVain => &["acknowledged"],
         }

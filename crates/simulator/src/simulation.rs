@@ -129,7 +129,7 @@ pub(crate) struct Simulation {
     /// When the next command and the next trouble come, in time that really passes.
     pub(crate) next_command: i64,
     pub(crate) next_trouble: i64,
-    pub(crate) next_upkeep: i64,
+    pub(crate) next_maintenance: i64,
     last_seen: i64,
     node_id: i64,
     turns_at_once: u32,
@@ -196,7 +196,7 @@ impl Simulation {
             summary: Summary::default(),
             next_command: beginning,
             next_trouble: beginning,
-            next_upkeep: beginning,
+            next_maintenance: beginning,
             last_seen: beginning,
             node_id: 0,
             turns_at_once: 0,
@@ -242,19 +242,19 @@ impl Simulation {
     fn settle_in(&mut self) -> Checked {
         self.join()?;
         self.declare_calendars()?;
-        for place in 0..1 + self.options.schedules / 4 {
+        for index in 0..1 + self.options.schedules / 4 {
             let now = self.now();
-            let command = self.people.save(&self.model, &format!("workflow-{place}"), now);
+            let command = self.people.save(&self.model, &format!("workflow-{index}"), now);
             self.command(command)?;
         }
-        for place in (0..self.options.processes).rev() {
+        for index in (0..self.options.processes).rev() {
             let now = self.now();
-            let command = self.people.save(&self.model, &format!("{PREFIX}{place}"), now);
+            let command = self.people.save(&self.model, &format!("{PREFIX}{index}"), now);
             self.command(command)?;
         }
-        for place in 0..self.options.handlers {
+        for index in 0..self.options.handlers {
             let now = self.now();
-            let name = format!("{}{place}", handlers::PREFIX);
+            let name = format!("{}{index}", handlers::PREFIX);
             let command = self.people.save(&self.model, &name, now);
             self.command(command)?;
         }
@@ -322,7 +322,7 @@ impl Simulation {
         self.turns_at_once = 0;
         let time = &self.machine.time;
         let alarm = alarm.map(|at| at - time.offset());
-        let mut next = end.min(alarm.unwrap_or(end)).min(self.next_upkeep);
+        let mut next = end.min(alarm.unwrap_or(end)).min(self.next_maintenance);
         next = next.min(self.machine.work.next_answer().unwrap_or(end)).min(self.outside.next());
         if !self.is_calm {
             next = next.min(self.next_command).min(self.next_trouble);
@@ -333,8 +333,8 @@ impl Simulation {
     /// Does everything that has come due, apart from wakeups.
     fn happen(&mut self) -> Checked {
         let elapsed = self.machine.time.elapsed();
-        if self.next_upkeep <= elapsed {
-            self.upkeep()?;
+        if self.next_maintenance <= elapsed {
+            self.maintenance()?;
         }
         if self.outside.next() <= elapsed {
             self.outside()?;
@@ -391,7 +391,7 @@ impl Simulation {
         let has_more = has_more && !node.driver.is_alone();
         let changed = self.observe()?;
         if going_on > CAPACITY {
-            return broken("places", format!("{going_on} attempts in {CAPACITY} places"));
+            return broken("slots", format!("{going_on} attempts in {CAPACITY} slots"));
         }
         if self.machine.desk.take_crash() {
             return self.crash();
@@ -439,7 +439,7 @@ impl Simulation {
                 self.bring_back()?;
                 (self.model.awake_since, self.last_seen) = (now, now);
                 self.node = Some(node);
-                self.next_upkeep = self.machine.time.elapsed();
+                self.next_maintenance = self.machine.time.elapsed();
                 self.node_id = self.newest_node()?;
             }
             Err(_) => self.machine.time.pass(1_000),

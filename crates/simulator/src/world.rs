@@ -40,25 +40,25 @@ pub(crate) fn definition(random: &mut Random, name: &str, rhythm: Rhythm, now: i
     }
     if random.chance(300) {
         text.push_str("triggers:\n");
-        for place in 0..random.between(1, 2) {
+        for index in 0..random.between(1, 2) {
             let enabled = random.chance(800);
             let declared = options(random, rhythm, now);
             text.push_str(&format!(
-                "  - {{id: t{place}, type: schedule, enabled: {enabled}{declared}}}\n"
+                "  - {{id: t{index}, type: schedule, enabled: {enabled}{declared}}}\n"
             ));
         }
     }
     text.push_str(&incidents(random));
     text.push_str("steps:\n");
-    for place in 0..random.between(1, 3) {
+    for index in 0..random.between(1, 3) {
         let (tries, idempotent) = (random.between(1, 3), random.chance(800));
         let on_error = random.pick(&["fail_process", "fail_process", "skip_step"]);
-        let after = match place {
-            1.. if random.chance(700) => format!(", depends_on: s{}", place - 1),
+        let after = match index {
+            1.. if random.chance(700) => format!(", depends_on: s{}", index - 1),
             _ => String::new(),
         };
         text.push_str(&format!(
-            "  - {{id: s{place}, type: noop, idempotent: {idempotent}, on_error: {on_error}, \
+            "  - {{id: s{index}, type: noop, idempotent: {idempotent}, on_error: {on_error}, \
              retry: {{max: {tries}, delay: 5s}}{after}}}\n"
         ));
     }

@@ -152,37 +152,37 @@ struct World {
 }
 
 impl World {
-    fn start(&self, place: usize) -> Result<Node, String> {
-        Node::start(&self.setup, &self.setup.guard.folder().join(place.to_string()))
+    fn start(&self, index: usize) -> Result<Node, String> {
+        Node::start(&self.setup, &self.setup.guard.folder().join(index.to_string()))
     }
 
     fn any(&self) -> Result<&Node, String> {
         self.nodes.iter().flatten().next().ok_or_else(|| "no node is there".to_owned())
     }
 
-    fn node(&self, place: usize) -> Result<&Node, String> {
-        self.nodes[place].as_ref().ok_or_else(|| format!("node {place} is away"))
+    fn node(&self, index: usize) -> Result<&Node, String> {
+        self.nodes[index].as_ref().ok_or_else(|| format!("node {index} is away"))
     }
 
     /// What is to follow, and after how long.
     fn act(&mut self, act: Act, size: &Size) -> Result<Option<(Duration, Act)>, String> {
         match act {
-            Act::Fault(Fault::Kill(place)) => {
-                self.nodes[place] = None;
-                return Ok(Some((ABSENCE, Act::Start(place))));
+            Act::Fault(Fault::Kill(index)) => {
+                self.nodes[index] = None;
+                return Ok(Some((ABSENCE, Act::Start(index))));
             }
-            Act::Fault(Fault::Freeze(place)) => {
-                self.node(place)?.signal(Signal::STOP)?;
-                return Ok(Some((size.freeze, Act::Thaw(place))));
+            Act::Fault(Fault::Freeze(index)) => {
+                self.node(index)?.signal(Signal::STOP)?;
+                return Ok(Some((size.freeze, Act::Thaw(index))));
             }
-            Act::Thaw(place) => self.node(place)?.signal(Signal::CONT)?,
-            Act::Fault(Fault::Restart(place)) => {
-                let node = self.nodes[place].take().ok_or("a node is away")?;
+            Act::Thaw(index) => self.node(index)?.signal(Signal::CONT)?,
+            Act::Fault(Fault::Restart(index)) => {
+                let node = self.nodes[index].take().ok_or("a node is away")?;
                 node.signal(Signal::TERM)?;
                 node.ended()?;
-                return Ok(Some((Duration::ZERO, Act::Start(place))));
+                return Ok(Some((Duration::ZERO, Act::Start(index))));
             }
-            Act::Start(place) => self.nodes[place] = Some(self.start(place)?),
+            Act::Start(index) => self.nodes[index] = Some(self.start(index)?),
             Act::Fault(Fault::Database) => {
                 self.cluster.restart_immediate().map_err(|why| why.to_string())?;
             }

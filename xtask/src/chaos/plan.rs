@@ -29,7 +29,7 @@ pub(super) struct Planned {
 /// last tenth is without: what is to come to rest has load meanwhile.
 pub(super) fn plan(seed: u64, total: Duration) -> Vec<Planned> {
     let mut random = Random(seed);
-    let mut nodes: [usize; NODES] = std::array::from_fn(|place| place);
+    let mut nodes: [usize; NODES] = std::array::from_fn(|index| index);
     random.shuffle(&mut nodes);
     let [killed, frozen, restarted] = nodes;
     let mut faults = [
@@ -42,9 +42,9 @@ pub(super) fn plan(seed: u64, total: Duration) -> Vec<Planned> {
     random.shuffle(&mut faults);
     let part = total.mul_f64(0.9) / u32::try_from(faults.len()).unwrap_or(1);
     let mut planned = Vec::new();
-    for (place, fault) in (0_u32..).zip(faults) {
+    for (index, fault) in (0_u32..).zip(faults) {
         let inside = part.mul_f64(random.below(1_000) as f64 / 1_000.0);
-        planned.push(Planned { at: part * place + inside, fault });
+        planned.push(Planned { at: part * index + inside, fault });
     }
     planned
 }
@@ -63,8 +63,8 @@ impl Random {
     }
 
     pub(crate) fn shuffle<T>(&mut self, all: &mut [T]) {
-        for place in (1..all.len()).rev() {
-            all.swap(place, self.below(place + 1));
+        for index in (1..all.len()).rev() {
+            all.swap(index, self.below(index + 1));
         }
     }
 }

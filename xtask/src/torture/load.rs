@@ -185,15 +185,15 @@ fn events(client: &mut Client<'_>) {
 fn edit(client: &mut Client<'_>, own: &mut [Own]) {
     let now = wall_millis();
     let soon: Vec<usize> = (0..own.len()).filter(|at| own[*at].due > Some(now + 500)).collect();
-    let Some(place) = soon.get(client.random.below(soon.len().max(1))) else { return };
+    let Some(index) = soon.get(client.random.below(soon.len().max(1))) else { return };
     let at = now + 800 + client.random.below(3_000) as Millis;
     let (path, token) =
-        (format!("/api/v1/schedules/{}", own[*place].id), own[*place].token.clone());
+        (format!("/api/v1/schedules/{}", own[*index].id), own[*index].token.clone());
     let body = json!({ "at": work::rfc3339(at) }).to_string();
     let request = Request { method: "PATCH", path: &path, body: &body, ..Request::default() };
     let answer = client.ask(What::Edit { token, at }, &request);
     // When it is due is not known any more if nobody answered.
-    own[*place].due = answer.map(|_| at);
+    own[*index].due = answer.map(|_| at);
 }
 
 /// A schedule goes, whatever has become of it.

@@ -155,7 +155,7 @@ struct Shape {
 
 impl Shape {
     fn of(kind: usize) -> Shape {
-        let leap_at = |place: usize| if kind / 7 == place { 366 } else { 365 };
+        let leap_at = |index: usize| if kind / 7 == index { 366 } else { 365 };
         Shape {
             first_weekday: (kind % 7) as i32,
             length: leap_at(3),
@@ -167,7 +167,7 @@ impl Shape {
 
 /// A set of positions: bit `n - 1` of `from_start` is `n`, of `from_end` is `-n`.
 #[derive(Clone, Copy, Default)]
-struct Places<T> {
+struct Ordinals<T> {
     from_start: T,
     from_end: T,
 }
@@ -176,13 +176,13 @@ struct Places<T> {
 struct Filter {
     months: u32,
     week_start: i32,
-    week_numbers: Option<Places<u64>>,
-    year_days: Option<Places<Mask>>,
-    month_days: Option<Places<u32>>,
+    week_numbers: Option<Ordinals<u64>>,
+    year_days: Option<Ordinals<Mask>>,
+    month_days: Option<Ordinals<u32>>,
     /// Bit 0 is Sunday.
     weekdays: u32,
     /// For each n, the weekdays whose nth matches.
-    nth_weekdays: Places<[u32; WEEKS]>,
+    nth_weekdays: Ordinals<[u32; WEEKS]>,
     /// Whether BYDAY numbers count from the start of the year and not of the month.
     nth_of_year: bool,
 }
@@ -192,11 +192,11 @@ impl Filter {
         let mut filter = Filter {
             months: if rrule.months.is_empty() { !0 } else { 0 },
             week_start: rrule.week_start as i32,
-            week_numbers: places(&rrule.week_numbers, |set: &mut u64, i| *set |= 1 << i),
-            year_days: places(&rrule.year_days, |set: &mut Mask, i| set[i / 64] |= 1 << (i % 64)),
-            month_days: places(&rrule.month_days, |set: &mut u32, i| *set |= 1 << i),
+            week_numbers: ordinals(&rrule.week_numbers, |set: &mut u64, i| *set |= 1 << i),
+            year_days: ordinals(&rrule.year_days, |set: &mut Mask, i| set[i / 64] |= 1 << (i % 64)),
+            month_days: ordinals(&rrule.month_days, |set: &mut u32, i| *set |= 1 << i),
             weekdays: if rrule.weekdays.is_empty() { 0b111_1111 } else { 0 },
-            nth_weekdays: Places { from_start: [0; WEEKS], from_end: [0; WEEKS] },
+            nth_weekdays: Ordinals { from_start: [0; WEEKS], from_end: [0; WEEKS] },
             nth_of_year: rrule.frequency == Frequency::Yearly && rrule.months.is_empty(),
         };
         for &month in &rrule.months {
@@ -226,17 +226,17 @@ impl Filter {
             }
             start += length;
         }
-        if let Some(places) = &self.year_days {
-            let mut wanted = places.from_start;
+        if let Some(ordinals) = &self.year_days {
+            let mut wanted = ordinals.from_start;
             for index in 0..shape.length as usize {
                 let from_end = shape.length as usize - 1 - index;
                 wanted[index / 64] |=
-                    (places.from_end[from_end / 64] >> (from_end % 64) & 1) << (index % 64);
+                    (ordinals.from_end[from_end / 64] >> (from_end % 64) & 1) << (index % 64);
             }
             intersect(&mut mask, &wanted);
         }
-        if let Some(places) = self.week_numbers {
-            intersect(&mut mask, &weeks_of_year(places, self.week_start, shape));
+        if let Some(ordinals) = self.week_numbers {
+            intersect(&mut mask, &weeks_of_year(ordinals, self.week_start, shape));
         }
         mask
     }
@@ -257,21 +257,21 @@ impl Filter {
             let wanted = self.nth_weekdays.from_end[nth as usize];
             days |= weekday_days(wanted, first_weekday) & stretch(length + after - 7 - nth * 7);
         }
-        if let Some(places) = self.month_days {
-            let from_end = places.from_end.reverse_bits() >> (32 - length);
-            days &= u64::from(places.from_start | from_end);
+        if let Some(ordinals) = self.month_days {
+            let from_end = ordinals.from_end.reverse_bits() >> (32 - length);
+            days &= u64::from(ordinals.from_start | from_end);
         }
         days & ((1 << length) - 1)
     }
 }
 
-fn places<T: Default>(numbers: &[i16], add: impl Fn(&mut T, usize)) -> Option<Places<T>> {
-    let mut places = Places { from_start: T::default(), from_end: T::default() };
+fn ordinals<T: Default>(numbers: &[i16], add: impl Fn(&mut T, usize)) -> Option<Ordinals<T>> {
+    let mut ordinals = Ordinals { from_start: T::default(), from_end: T::default() };
     for &number in numbers {
-        let set = if number > 0 { &mut places.from_start } else { &mut places.from_end };
+        let set = if number > 0 { &mut ordinals.from_start } else { &mut ordinals.from_end };
         add(set, number.unsigned_abs() as usize - 1);
     }
-    (!numbers.is_empty()).then_some(places)
+    (!numbers.is_empty()).then_some(ordinals)
 }
 
 /// The days of a month that fall on one of `weekdays`, if it starts on `first_weekday`.
@@ -302,7 +302,7 @@ fn intersect(mask: &mut Mask, other: &Mask) {
 /// The days whose week has one of the numbers. As in ISO 8601, week 1 is the first with four days
 /// in the year. Days of a year that lie in a week of a neighbouring year have the number of that
 /// week.
-fn weeks_of_year(numbers: Places<u64>, week_start: i32, shape: &Shape) -> Mask {
+fn weeks_of_year(numbers: Ordinals<u64>, week_start: i32, shape: &Shape) -> Mask {
     let into_week = (shape.first_weekday - week_start).rem_euclid(7);
     let first_week_of = |new_year: i32| {
         let into_week = (into_week + new_year).rem_euclid(7);

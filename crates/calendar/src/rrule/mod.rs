@@ -198,8 +198,8 @@ impl Recurrence {
     /// The first occurrence strictly after an instant.
     pub fn next_after(&self, after: Timestamp) -> Option<Timestamp> {
         let from = civil::second_after(after);
-        let place = self.additions.partition_point(|addition| addition.at < from);
-        let mut additions = self.additions[place..].iter();
+        let index = self.additions.partition_point(|addition| addition.at < from);
+        let mut additions = self.additions[index..].iter();
         let added = additions.find(|addition| !self.is_excluded(addition.wall)).map(|a| a.at);
         let found = self.seek(from, Direction::Forward);
         civil::timestamp(found.into_iter().chain(added).min()?)
@@ -208,8 +208,8 @@ impl Recurrence {
     /// The last occurrence strictly before an instant.
     pub fn previous_before(&self, before: Timestamp) -> Option<Timestamp> {
         let from = civil::second_before(before);
-        let place = self.additions.partition_point(|addition| addition.at <= from);
-        let mut additions = self.additions[..place].iter().rev();
+        let index = self.additions.partition_point(|addition| addition.at <= from);
+        let mut additions = self.additions[..index].iter().rev();
         let added = additions.find(|addition| !self.is_excluded(addition.wall)).map(|a| a.at);
         let found = self.seek(from, Direction::Backward);
         civil::timestamp(found.into_iter().chain(added).max()?)

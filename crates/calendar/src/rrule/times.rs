@@ -121,11 +121,11 @@ impl Times {
 }
 
 fn seek_in_list(list: &[u32], second: u32, direction: Direction) -> Option<u32> {
-    let place = match direction {
+    let index = match direction {
         Direction::Forward => list.partition_point(|&time| time < second),
         Direction::Backward => list.partition_point(|&time| time <= second).checked_sub(1)?,
     };
-    list.get(place).copied()
+    list.get(index).copied()
 }
 
 fn seek_in_set(set: u64, index: u32, direction: Direction) -> Option<u32> {

@@ -144,8 +144,8 @@ impl Timing {
         }
         let same_day = calendar_day(calendar, from) == to;
         let search = |fold: Fold, least: Timestamp| {
-            let place = if same_day { moved(calendar, from, source, fold)? } else { least };
-            self.first_from(calendar, (source, to), just_before(place.max(least)), after)
+            let first = if same_day { moved(calendar, from, source, fold)? } else { least };
+            self.first_from(calendar, (source, to), just_before(first.max(least)), after)
         };
         // The second pass of a repeated hour moves to the same times as the first pass.
         let end = day_start(calendar, source + 1)?;

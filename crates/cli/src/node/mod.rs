@@ -51,10 +51,12 @@ async fn publish(
         failed.push(format!("{file}: workflow {name} cannot be published: {failure}{remedy}"));
     }
     let told = failed.join("\n\n");
-    match failed.is_empty() {
-        true => Ok(()),
-        false if all_refused => Err(Failure::Mistake(told)),
-        false => Err(Failure::Environment(told)),
+    if failed.is_empty() {
+        Ok(())
+    } else if all_refused {
+        Err(Failure::Mistake(told))
+    } else {
+        Err(Failure::Environment(told))
     }
 }
 

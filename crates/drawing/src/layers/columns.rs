@@ -49,24 +49,24 @@ fn conflicts(layered: &Layered) -> HashSet<(usize, usize)> {
     let mut at = vec![0; layered.spots.len()];
     let mut found = HashSet::new();
     for pair in layered.layers.windows(2) {
-        for (place, &spot) in pair[0].iter().enumerate() {
-            at[spot] = place;
+        for (index, &spot) in pair[0].iter().enumerate() {
+            at[spot] = index;
         }
         let (mut from, mut scanned) = (0, 0);
-        for (place, &spot) in pair[1].iter().enumerate() {
+        for (index, &spot) in pair[1].iter().enumerate() {
             let inner = layered.spots[spot].above.iter().find(|&&up| is_line(spot) && is_line(up));
-            if inner.is_none() && place + 1 < pair[1].len() {
+            if inner.is_none() && index + 1 < pair[1].len() {
                 continue;
             }
             let to = inner.map_or(pair[0].len(), |&up| at[up]);
-            for &below in &pair[1][scanned..=place] {
+            for &below in &pair[1][scanned..=index] {
                 for &up in &layered.spots[below].above {
                     if (at[up] < from || at[up] > to) && !(is_line(up) && is_line(below)) {
                         found.insert((up, below));
                     }
                 }
             }
-            scanned = place + 1;
+            scanned = index + 1;
             from = to;
         }
     }
@@ -118,17 +118,17 @@ fn align(
                 n => [(n - 1) / 2, n / 2],
             };
             for median in medians {
-                let (place, other) = sorted[median];
+                let (index, other) = sorted[median];
                 let line = if is_down { (other, spot) } else { (spot, other) };
-                let is_free = taken.is_none_or(|taken| taken < place);
+                let is_free = taken.is_none_or(|taken| taken < index);
                 if root[spot] == spot && is_free && !conflicts.contains(&line) {
                     root[spot] = root[other];
-                    taken = Some(place);
+                    taken = Some(index);
                 }
             }
         }
-        for (place, &spot) in layer.iter().enumerate() {
-            at[spot] = place;
+        for (index, &spot) in layer.iter().enumerate() {
+            at[spot] = index;
         }
     }
     root

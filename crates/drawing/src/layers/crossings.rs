@@ -61,8 +61,8 @@ fn begin(layered: &mut Layered, at: &mut [usize]) {
 }
 
 fn note(layer: &[usize], at: &mut [usize]) {
-    for (place, &spot) in layer.iter().enumerate() {
-        at[spot] = place;
+    for (index, &spot) in layer.iter().enumerate() {
+        at[spot] = index;
     }
 }
 
@@ -141,19 +141,19 @@ pub(super) fn crossings(layered: &Layered, at: &[usize]) -> usize {
             ends.clear();
             ends.extend(layered.spots[spot].below.iter().map(|&below| at[below]));
             for &end in &ends {
-                let mut place = end + 1;
+                let mut node = end + 1;
                 let mut before = 0;
-                while place > 0 {
-                    before += sums[place];
-                    place &= place - 1;
+                while node > 0 {
+                    before += sums[node];
+                    node &= node - 1;
                 }
                 total += so_far - before;
             }
             for &end in &ends {
-                let mut place = end + 1;
-                while place <= width {
-                    sums[place] += 1;
-                    place += place & place.wrapping_neg();
+                let mut node = end + 1;
+                while node <= width {
+                    sums[node] += 1;
+                    node += node & node.wrapping_neg();
                 }
             }
             so_far += ends.len();

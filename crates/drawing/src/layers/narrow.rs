@@ -46,9 +46,9 @@ fn pull(layered: &Layered, layer: &[usize], xs: &mut [f64]) {
     let mut groups: Vec<Group> = Vec::new();
     let mut offset = 0.0;
     let mut offsets = Vec::with_capacity(layer.len());
-    for (place, &spot) in layer.iter().enumerate() {
-        if place > 0 {
-            offset += apart(layered, layer[place - 1], spot);
+    for (index, &spot) in layer.iter().enumerate() {
+        if index > 0 {
+            offset += apart(layered, layer[index - 1], spot);
         }
         offsets.push(offset);
         let (weight, wanted) = wanted(layered, spot, xs);

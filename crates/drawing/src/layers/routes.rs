@@ -136,8 +136,8 @@ impl Grid<'_> {
             let room = self.half(spot) * 1.5;
             let gap = END_GAP.min(room / lines.len().max(1) as f64);
             let first = self.xs[spot] - gap * (lines.len().saturating_sub(1)) as f64 / 2.0;
-            for (place, (_, at)) in lines.into_iter().enumerate() {
-                xs[at] = first + gap * place as f64;
+            for (index, (_, at)) in lines.into_iter().enumerate() {
+                xs[at] = first + gap * index as f64;
             }
         }
         xs

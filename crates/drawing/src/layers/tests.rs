@@ -84,7 +84,7 @@ fn crossing_lines(count: usize, links: &[Link]) -> usize {
         crossings::reduce(&mut layered);
         let mut at = vec![0; layered.spots.len()];
         for layer in &layered.layers {
-            layer.iter().enumerate().for_each(|(place, &spot)| at[spot] = place);
+            layer.iter().enumerate().for_each(|(index, &spot)| at[spot] = index);
         }
         let counted = crossings::crossings(&layered, &at);
         assert_eq!(counted, slow_crossings(&layered, &at));

@@ -34,10 +34,10 @@ pub struct WebhookKeys {
 
 /// An entry of the list of keys that cannot be parsed. The error does not contain the key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("entry {place} of the webhook secrets: {problem}")]
+#[error("entry {entry} of the webhook secrets: {problem}")]
 pub struct WebhookKeysError {
     /// The number of the entry, counted from 1.
-    pub place: usize,
+    pub entry: usize,
     /// The mistake, and what to write instead.
     pub problem: String,
 }
@@ -50,7 +50,7 @@ impl FromStr for WebhookKeys {
         let separator = |c: char| c == ',' || c.is_whitespace();
         let entries = text.split(separator).filter(|entry| !entry.is_empty());
         for (at, entry) in entries.enumerate() {
-            keys.add(entry).map_err(|problem| WebhookKeysError { place: at + 1, problem })?;
+            keys.add(entry).map_err(|problem| WebhookKeysError { entry: at + 1, problem })?;
         }
         Ok(keys)
     }
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn entries_that_cannot_be_read_are_refused_without_the_secret() {
-        for (list, place, why) in [
+        for (list, entry, why) in [
             (format!("{A} nonsense"), 2, "begins with `whsec_`"),
             ("a.test=SECRET".to_owned(), 1, "begins with `whsec_`"),
             (format!("a^b={A}"), 1, "not a host"),
@@ -198,7 +198,7 @@ mod tests {
             ("whsec_SECRET".to_owned(), 1, "base64"),
         ] {
             let error = list.parse::<WebhookKeys>().unwrap_err();
-            assert_eq!(error.place, place, "{error}");
+            assert_eq!(error.entry, entry, "{error}");
             assert!(error.to_string().contains(why), "{error}");
             assert!(!error.to_string().contains("SECRET"), "{error}");
         }

@@ -22,9 +22,9 @@ pub(crate) fn message_id(random: &mut Random) -> String {
 }
 
 /// The definition of the workflow with this number, as JSON.
-pub(crate) fn definition(random: &mut Random, place: usize) -> String {
+pub(crate) fn definition(random: &mut Random, index: usize) -> String {
     let mut whole = Map::new();
-    whole.insert("name".to_owned(), Value::from(format!("{PREFIX}{place}")));
+    whole.insert("name".to_owned(), Value::from(format!("{PREFIX}{index}")));
     whole.insert("topics".to_owned(), topics(random));
     if random.chance(200) {
         whole.insert("retention".to_owned(), Value::from("3h"));
@@ -71,9 +71,9 @@ fn named(
     make: fn(&mut Random) -> Value,
 ) -> Map<String, Value> {
     let mut all = Map::new();
-    for place in 0..HANDLERS {
+    for index in 0..HANDLERS {
         if random.chance(often) {
-            all.insert(format!("{letter}{place}"), make(random));
+            all.insert(format!("{letter}{index}"), make(random));
         }
     }
     all

@@ -254,7 +254,7 @@ impl Model {
         for run in begun.map(|moved| &moved.row) {
             if self.is_held(run) {
                 let message = format!("run {} begins, and its workflow is paused", run.key);
-                return broken("places", message);
+                return broken("slots", message);
             }
             let limit = self.workflows.get(&run.workflow).and_then(|row| row.concurrency);
             let begun = self.begun.get(&run.workflow).copied().unwrap_or(0);
@@ -268,7 +268,7 @@ impl Model {
             });
             if let Some(older) = older {
                 let message = format!("run {} begins before run {}", run.key, older.key);
-                return broken("places", message);
+                return broken("slots", message);
             }
         }
         Ok(())

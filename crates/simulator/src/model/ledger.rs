@@ -131,9 +131,9 @@ impl Kept {
             }
             let due = (row.nominal, row.effective);
             if row.outcome == Coalesced
-                && let Some(place) = twins.iter().position(|twin| *twin == due)
+                && let Some(index) = twins.iter().position(|twin| *twin == due)
             {
-                twins.remove(place);
+                twins.remove(index);
                 continue;
             }
             let expected = if group.is_empty() { self.next_group() } else { Vec::new() };
@@ -141,8 +141,8 @@ impl Kept {
                 group.clone_from(&expected);
             }
             match group.iter().position(|expected| *expected == due) {
-                Some(place) => {
-                    group.remove(place);
+                Some(index) => {
+                    group.remove(index);
                     twins.append(&mut group);
                     self.consume(row);
                     taken.push(*row);
@@ -180,11 +180,11 @@ impl Kept {
         twins: &mut Vec<(i64, i64)>,
     ) -> Checked {
         let mut last = None;
-        for place in 0..row.count {
+        for index in 0..row.count {
             if group.is_empty() {
                 *group = self.next_group();
             }
-            if group.is_empty() || place == 0 && group[0].0 != row.nominal {
+            if group.is_empty() || index == 0 && group[0].0 != row.nominal {
                 let message = format!("schedule {}: {row:?}, expected {group:?}", self.row.id);
                 return broken("occurrences", message);
             }
@@ -248,7 +248,7 @@ impl Kept {
 
     /// Checks past occurrences that someone asked for.
     fn made_up_for(&mut self, rows: &Rows<'_>, pace: Option<i64>) -> Checked {
-        for (place, row) in rows.new.iter().enumerate() {
+        for (index, row) in rows.new.iter().enumerate() {
             let found = self.timing.next_after(instant(row.effective - 1));
             let found =
                 found.map(|due| (due.nominal.as_millisecond(), due.effective.as_millisecond()));
@@ -257,7 +257,7 @@ impl Kept {
                 return broken("occurrences", message);
             }
             self.made_up.insert(row.n);
-            self.wait(row, pace.map_or(i64::MIN, |pace| rows.now + place as i64 * pace));
+            self.wait(row, pace.map_or(i64::MIN, |pace| rows.now + index as i64 * pace));
         }
         Ok(())
     }
@@ -281,15 +281,15 @@ impl Kept {
             Policy::All => asleep + taken.iter().filter(is_asleep).filter(skipped).count(),
             _ => 0,
         };
-        let mut place = 0;
+        let mut index = 0;
         for row in taken {
             self.judge_lateness(row, taken, rows)?;
             self.judge_overlap(row, taken, rows)?;
             if runs(&row) {
-                self.judge_limit(row, place as u64)?;
+                self.judge_limit(row, index as u64)?;
                 let paced = missed.pace > 0 && candidates > 1 && self.is_asleep(row, rows);
-                self.wait(row, if paced { rows.now + place * missed.pace } else { i64::MIN });
-                place += 1;
+                self.wait(row, if paced { rows.now + index * missed.pace } else { i64::MIN });
+                index += 1;
                 if row.run.is_some() {
                     self.check_name(row)?;
                 }

@@ -64,7 +64,10 @@ impl Model {
             return Ok(());
         }
         if limit.is_none_or(|limit| begun < limit) {
-            return broken("places", format!("run {} is pending, and there is a place", run.key));
+            return broken(
+                "slots",
+                format!("run {} is pending, and there is a free slot", run.key),
+            );
         }
         Ok(())
     }
@@ -110,7 +113,7 @@ fn check_begun_run(run: &RunRow, awake: &Awake<'_>) -> Checked {
             ActivityStatus::Claimed { lease_until, .. } => looks.push(lease_until.as_millisecond()),
             ActivityStatus::Awaiting { until, .. } => looks.extend(*until),
             ActivityStatus::Ready if awake.free > 0 && run.waits_for_slot => {
-                return broken("places", format!("run {key} could go on, and there is a place"));
+                return broken("slots", format!("run {key} could go on, and there is a free slot"));
             }
             _ => {}
         }

@@ -24,7 +24,7 @@ pub(crate) fn payload(random: &mut Random) -> Value {
 /// A process that is being generated.
 struct Draft<'a> {
     random: &'a mut Random,
-    place: usize,
+    index: usize,
     count: usize,
     /// The steps that each step waits for, directly or not.
     before: Vec<Vec<usize>>,
@@ -35,7 +35,7 @@ struct Draft<'a> {
 }
 
 /// The definition of the process with this number, as JSON.
-pub(crate) fn definition(random: &mut Random, place: usize) -> String {
+pub(crate) fn definition(random: &mut Random, index: usize) -> String {
     let count = match random.below(3) {
         0 => random.between(1, 3),
         1 => random.between(2, 6),
@@ -43,7 +43,7 @@ pub(crate) fn definition(random: &mut Random, place: usize) -> String {
     } as usize;
     let mut draft = Draft {
         random,
-        place,
+        index,
         count,
         before: Vec::new(),
         giving: Vec::new(),
@@ -73,7 +73,7 @@ impl Draft<'_> {
     fn head(&mut self) -> Map<String, Value> {
         let mut head = Map::new();
         let mut put = |key: &str, value: Value| head.insert(key.to_owned(), value);
-        put("name", Value::from(format!("{PREFIX}{}", self.place)));
+        put("name", Value::from(format!("{PREFIX}{}", self.index)));
         put("timezone", Value::from(self.random.pick(&ZONES)));
         put("calendar", Value::from(self.random.pick(&REGIONS)));
         if self.random.chance(300) {
@@ -189,8 +189,8 @@ impl Draft<'_> {
             }
             9..=11 if further > 0 => self.gateway(at),
             12 | 13 => {
-                let child = match self.place + 1 + self.random.below(MOST) {
-                    place @ 0..MOST => format!("{PREFIX}{place}"),
+                let child = match self.index + 1 + self.random.below(MOST) {
+                    index @ 0..MOST => format!("{PREFIX}{index}"),
                     _ => self.random.pick(&["workflow-0", "workflow-0", "nobody"]).to_owned(),
                 };
                 let mut action = json!({ "type": "sub_process", "workflow": child,

@@ -214,10 +214,10 @@ impl SharedWorld {
         self.together(Vec::new())?;
         self.declare_calendars()?;
         let workflows =
-            (0..1 + self.options.schedules / 4).map(|place| format!("workflow-{place}"));
-        let processes = (0..self.options.processes).rev().map(|place| format!("{PREFIX}{place}"));
+            (0..1 + self.options.schedules / 4).map(|index| format!("workflow-{index}"));
+        let processes = (0..self.options.processes).rev().map(|index| format!("{PREFIX}{index}"));
         let with_handlers =
-            (0..self.options.handlers).map(|place| format!("{}{place}", handlers::PREFIX));
+            (0..self.options.handlers).map(|index| format!("{}{index}", handlers::PREFIX));
         for name in workflows.chain(processes).chain(with_handlers) {
             let command = self.people.save(&self.model, &name, self.time.wall());
             let commands = self.give(command);

@@ -75,10 +75,10 @@ impl SharedWorld {
         }
         self.has_changed = true;
         let is_it = |(number, record): &Sent| is_of(rows, key.as_deref(), *number, record);
-        let Some(place) = sent.iter().position(is_it) else {
+        let Some(index) = sent.iter().position(is_it) else {
             return self.unasked(rows, changes);
         };
-        let (number, record) = sent.remove(place);
+        let (number, record) = sent.remove(index);
         let line = event(&record.asked, &changes, record.told, record.failure.as_ref());
         self.trace.note(self.round, record.now, format!("node {number}: {line}"));
         let cause = match record.asked {
@@ -137,9 +137,9 @@ impl SharedWorld {
 /// The rows of each transaction, in an order in which they could have come one after the other.
 fn transactions(log: Vec<LogRow>) -> Vec<Vec<LogRow>> {
     let mut all: BTreeMap<i64, (usize, Vec<LogRow>)> = BTreeMap::new();
-    for (place, row) in log.into_iter().enumerate() {
+    for (index, row) in log.into_iter().enumerate() {
         let (last, rows) = all.entry(row.transaction).or_default();
-        *last = place;
+        *last = index;
         rows.push(row);
     }
     let mut all: Vec<(usize, Vec<LogRow>)> = all.into_values().collect();

@@ -13,7 +13,7 @@ use super::entry::{self, Stuck, Waited};
 use super::json::{self, NoJson};
 use super::meter::{Ending, Meter};
 use super::state::{Builtins, State};
-use super::thrown::{self, Places};
+use super::thrown::{self, SourcePositions};
 
 /// Evaluates a phase and sends the result. The result is sent before the interpreter is dropped, so
 /// that the parent gets it even if a script made the interpreter crash on being dropped.
@@ -24,7 +24,7 @@ pub(super) fn evaluate(request: Request, limits: &ScriptLimits, channel: &Rc<Ref
         Ok((_, context)) => context.with(|ctx| {
             let state = Rc::new(state(&request, meter, channel));
             let done = run(&ctx, &state, &request);
-            state.let_go();
+            state.break_cycle();
             done
         }),
         Err(error) => {
@@ -54,7 +54,7 @@ fn state<'js>(request: &Request, meter: Rc<Meter>, channel: &Rc<RefCell<Channel>
         meter,
         channel: Rc::clone(channel),
         phase: request.phase.clone(),
-        places: Places::new(&request.name, &request.source.0, indent),
+        positions: SourcePositions::new(&request.name, &request.source.0, indent),
         permits: request.permits,
         secrets: request.secrets.clone(),
         now: request.now.clone(),

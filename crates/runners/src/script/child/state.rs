@@ -12,15 +12,16 @@ use super::super::limits::Limit;
 use super::super::wire::PublishedText;
 use super::Channel;
 use super::meter::{Ending, Meter};
-use super::thrown::{self, Places};
+use super::thrown::{self, SourcePositions};
 
 /// The state of one phase. Functions that the script holds refer to it, and it holds values of the
-/// script. The garbage collector does not see that cycle; [`let_go`](State::let_go) breaks it.
+/// script. The garbage collector does not see that cycle;
+/// [`break_cycle`](State::break_cycle) does away with it.
 pub(super) struct State<'js> {
     pub(super) meter: Rc<Meter>,
     pub(super) channel: Rc<RefCell<Channel>>,
     pub(super) phase: String,
-    pub(super) places: Places,
+    pub(super) positions: SourcePositions,
     pub(super) permits: Permits,
     pub(super) secrets: BTreeMap<String, String>,
     pub(super) now: String,
@@ -138,7 +139,7 @@ impl<'js> State<'js> {
     pub(super) fn abort(&self, ctx: &Ctx<'js>, message: String) -> Error {
         let here = self.builtins().and_then(|builtins| builtins.error());
         let stack = here.ok().and_then(|here| thrown::stack_of(self, &here)).unwrap_or_default();
-        self.meter.end(Ending::Failed(self.places.logic(message, &stack)));
+        self.meter.end(Ending::Failed(self.positions.logic(message, &stack)));
         Exception::throw_message(ctx, "the phase has ended")
     }
 
@@ -150,7 +151,7 @@ impl<'js> State<'js> {
     }
 
     /// Drops all values of the script.
-    pub(super) fn let_go(&self) {
+    pub(super) fn break_cycle(&self) {
         self.builtins.take();
         self.waiting.take();
         self.transient.take();

@@ -16,7 +16,7 @@ const STACK_LINES: usize = 20;
 const CAUSES: usize = 8;
 
 /// Translates the interpreter's positions into positions of the script's own text.
-pub(super) struct Places {
+pub(super) struct SourcePositions {
     /// The file name that the interpreter shows for the text.
     pub(super) name: String,
     /// The number of columns that the wrapping function adds before the first line.
@@ -25,13 +25,13 @@ pub(super) struct Places {
     pub(super) end: (u32, u32),
 }
 
-impl Places {
-    pub(super) fn new(name: &str, source: &str, indent: usize) -> Places {
+impl SourcePositions {
+    pub(super) fn new(name: &str, source: &str, indent: usize) -> SourcePositions {
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let last = source.rsplit('\n').next().unwrap_or_default();
         let rows = source.bytes().filter(|&byte| byte == b'\n').count() + 1;
         let end = (count(rows), count(last.chars().count() + 1));
-        Places { name: name.to_owned(), indent: count(indent), end }
+        SourcePositions { name: name.to_owned(), indent: count(indent), end }
     }
 
     /// A logic failure, with the innermost position that is in the script's text.
@@ -63,9 +63,9 @@ impl Places {
     fn read(&self, line: &str) -> Option<(String, u32, u32)> {
         let line = line.strip_prefix("at ")?;
         let start = line.rfind(&format!("{}:", self.name))?;
-        let (function, place) = line.split_at(start);
-        let place = place[self.name.len() + 1..].trim_end_matches(')');
-        let (row, column) = place.split_once(':')?;
+        let (function, position) = line.split_at(start);
+        let position = position[self.name.len() + 1..].trim_end_matches(')');
+        let (row, column) = position.split_once(':')?;
         let (row, column): (u32, u32) = (row.parse().ok()?, column.parse().ok()?);
         let column = if row == 1 { column.saturating_sub(self.indent).max(1) } else { column };
         // If something is missing at the end of the text, the interpreter reports the position of
@@ -100,16 +100,16 @@ pub(super) fn told<'js>(ctx: &Ctx<'js>, state: &State<'js>, thrown: &Value<'js>)
             let heap = bytes(limits.heap_bytes);
             let why = message.split_once(": ").map_or("", |(_, why)| why);
             let message = format!("the script needs more than its {heap} of memory ({why})");
-            state.places.limit(Limit::Memory, message, &stack)
+            state.positions.limit(Limit::Memory, message, &stack)
         }
         "RangeError: Maximum call stack size exceeded" => {
             let size = bytes(limits.stack_bytes);
             let message = format!("the script's calls nest deeper than its {size} of stack allow");
-            state.places.limit(Limit::Stack, message, &stack)
+            state.positions.limit(Limit::Stack, message, &stack)
         }
         // If there is no memory even for an error object, the interpreter throws null.
         _ if thrown.is_null() => memory(limits.heap_bytes),
-        _ => state.places.logic(message, &stack),
+        _ => state.positions.logic(message, &stack),
     }
 }
 

@@ -31,7 +31,7 @@ pub struct Caller {
     /// How the caller is known.
     pub standing: Standing,
     /// The request, for the audit log.
-    pub doing: Option<Arc<Doing>>,
+    pub audited: Option<Arc<AuditedAction>>,
 }
 
 /// How a caller is known.
@@ -49,7 +49,7 @@ pub enum Standing {
 
 /// The request, as the audit log records it.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Doing {
+pub struct AuditedAction {
     /// The method and the route.
     pub action: String,
     pub target: String,
@@ -58,7 +58,7 @@ pub struct Doing {
 impl Caller {
     fn new(name: &str, roles: &[Role], standing: Standing) -> Caller {
         let (name, roles) = (name.into(), roles.into());
-        Caller { name, roles, queues: None, from: None, form_key: None, standing, doing: None }
+        Caller { name, roles, queues: None, from: None, form_key: None, standing, audited: None }
     }
 
     /// A caller who is not known and may do nothing.
@@ -126,12 +126,12 @@ impl Caller {
 
     /// The audit entry for a change by this caller.
     pub(in crate::http) fn audit(&self, detail: Option<String>) -> Option<AuditEntry> {
-        let doing = self.doing.as_ref()?;
+        let audited = self.audited.as_ref()?;
         Some(AuditEntry {
             who: self.name.to_string(),
             from: self.from.map(|from| from.to_string()),
-            action: doing.action.clone(),
-            target: doing.target.clone(),
+            action: audited.action.clone(),
+            target: audited.target.clone(),
             detail,
         })
     }

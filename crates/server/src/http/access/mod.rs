@@ -24,7 +24,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use url::form_urlencoded;
 
-pub use caller::{Caller, Doing, Standing};
+pub use caller::{AuditedAction, Caller, Standing};
 pub(super) use cookie::SIGN_IN;
 pub(crate) use cookie::cookies;
 pub(crate) use known::{Known, has_admin};
@@ -251,11 +251,11 @@ fn may_go_on(
         Some(problem) => return Err(problem),
         None => {}
     }
-    let doing = route.map(|route| {
+    let audited = route.map(|route| {
         let (action, target) = (format!("{} {route}", request.method()), request.uri().path());
-        Arc::new(Doing { action, target: target.to_owned() })
+        Arc::new(AuditedAction { action, target: target.to_owned() })
     });
-    request.extensions_mut().insert(Caller { doing, ..caller });
+    request.extensions_mut().insert(Caller { audited, ..caller });
     Ok(())
 }
 

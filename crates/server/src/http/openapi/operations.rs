@@ -200,7 +200,9 @@ impl Operation<'_> {
                     let seconds = json!({ "type": "integer", "minimum": 0 });
                     add("Retry-After", header("After how many seconds to ask again", seconds));
                 }
-                "201" => add("Location", header("Where it is, if it has a place", text())),
+                "201" => {
+                    add("Location", header("The path of what was created, if it has one", text()))
+                }
                 _ => {}
             }
             if is_post && status.starts_with('2') {

@@ -57,7 +57,7 @@ pub(super) async fn create(
 ) -> Answered {
     let written = read_written(body.required()?)?;
     let mut workflows = Workflows::default();
-    let (new, remark) = match workflows.place(&app, &caller, written).await? {
+    let (new, remark) = match workflows.resolve(&app, &caller, written).await? {
         Ok(placed) => placed,
         Err(wrong) => return Err(Problem::invalid([wrong])),
     };
@@ -96,7 +96,7 @@ pub(super) async fn batch(
     for (index, written) in read.into_iter().enumerate() {
         match written {
             Err(mistakes) => wrong.extend(mistakes.into_iter().map(|m| at(index, m.into()))),
-            Ok(written) => match workflows.place(&app, &caller, written).await? {
+            Ok(written) => match workflows.resolve(&app, &caller, written).await? {
                 Ok((schedule, _)) => new.push(schedule),
                 Err(mistake) => wrong.push(at(index, mistake)),
             },
@@ -194,7 +194,7 @@ struct Known {
 
 impl Workflows {
     /// The schedule with its workflow and a remark about its trigger, or what is wrong with it.
-    async fn place(
+    async fn resolve(
         &mut self,
         app: &App,
         caller: &Caller,

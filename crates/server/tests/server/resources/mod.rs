@@ -3,10 +3,10 @@
 mod calendars;
 mod hostile;
 mod http_steps;
+mod maintenance;
 mod output;
 mod payloads;
 mod runs;
 mod secrets;
 mod steps;
-mod upkeep;
 mod workflows;

@@ -60,8 +60,8 @@ impl Model {
     }
 
     fn check_new_event(&mut self, row: &EventRow) -> Checked {
-        let place = (row.topic, row.message_id.clone());
-        match self.handling.ids.insert(place, row.key) {
+        let message = (row.topic, row.message_id.clone());
+        match self.handling.ids.insert(message, row.key) {
             Some(other) => broken("twice", format!("{row:?} is there already, as {other}")),
             None => Ok(()),
         }

@@ -57,7 +57,8 @@ impl Model {
             *published.entry(topic).or_default() += 1;
         }
         self.check_states(seen, old)?;
-        if let Some((topic, id)) = told.iter().find(|place| !self.handling.ids.contains_key(*place))
+        if let Some((topic, id)) =
+            told.iter().find(|message| !self.handling.ids.contains_key(*message))
         {
             return broken(
                 "lost",
@@ -66,8 +67,8 @@ impl Model {
         }
         for (key, _) in changed.iter().filter(|(_, before)| before.is_none()) {
             let Some(row) = self.handling.events.get(key) else { continue };
-            let place = (row.topic, row.message_id.clone());
-            if !told.contains(&place) {
+            let message = (row.topic, row.message_id.clone());
+            if !told.contains(&message) {
                 return broken("published", format!("nobody has published {row:?}"));
             }
         }

@@ -16,13 +16,16 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn of(definition: &Definition) -> Plan {
         let steps = &definition.steps;
-        let place = |id: &String| steps.iter().position(|step| step.id == *id).map(|at| at as u32);
-        let mut needs: Vec<Vec<u32>> =
-            steps.iter().map(|step| step.depends_on.iter().filter_map(place).collect()).collect();
+        let index_of =
+            |id: &String| steps.iter().position(|step| step.id == *id).map(|at| at as u32);
+        let mut needs: Vec<Vec<u32>> = steps
+            .iter()
+            .map(|step| step.depends_on.iter().filter_map(index_of).collect())
+            .collect();
         for (at, step) in steps.iter().enumerate() {
             if let Action::Gateway(gateway) = &step.action {
                 let routes = gateway.routes.iter().map(|route| &route.target);
-                for target in routes.chain(&gateway.default_route).filter_map(place) {
+                for target in routes.chain(&gateway.default_route).filter_map(index_of) {
                     needs[target as usize].push(at as u32);
                 }
             }
@@ -30,7 +33,7 @@ impl Plan {
         let goes_to: Vec<Option<u32>> = steps
             .iter()
             .map(|step| match &step.on_error {
-                OnError::GotoStep(id) => place(id),
+                OnError::GotoStep(id) => index_of(id),
                 _ => None,
             })
             .collect();

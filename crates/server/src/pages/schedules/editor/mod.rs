@@ -228,7 +228,7 @@ async fn whole(
             }
             (form.kind())
             (form.rule())
-            (form.place())
+            (form.zone_and_days_off())
             (form.area(&Field::new("Payload", "payload:json-or-null").placeholder("{}")
                 .hint("JSON that each run gets as its input"), 3))
             (more(form, "Bounds, spread, clock changes", &BOUNDS, form.finer()))

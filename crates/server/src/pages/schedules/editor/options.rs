@@ -8,7 +8,7 @@ use super::form_state::{Field, FormState};
 
 impl FormState<'_> {
     /// Time zone, calendar, and what happens on days off.
-    pub(super) fn place(&self) -> Markup {
+    pub(super) fn zone_and_days_off(&self) -> Markup {
         let roll = [
             ("", "as is usual: skipped, or the next day if once"),
             ("skip", "skipped"),
