@@ -233,6 +233,8 @@ macro_rules! suite {
             set_aside: a_run_that_cannot_be_read_is_cancelled,
             set_aside: a_family_of_which_one_cannot_be_read_is_ended,
             reports: those_that_arrive_at_once_are_answered_each_for_itself,
+            reports: one_on_a_run_that_the_node_performs_too_is_taken,
+            reports: one_on_the_child_of_a_run_that_cannot_be_read_is_taken,
             reports: one_that_panics_harms_no_other_beside_it,
             panics: a_run_that_panics_when_it_is_due_is_one_of_a_thousand,
             panics: a_run_that_panics_when_it_begins_holds_up_no_other,

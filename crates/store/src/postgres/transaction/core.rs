@@ -188,7 +188,7 @@ fn prefetch(
     reported.sort_unstable();
     reported.dedup();
     let (reported, schedules) = related(reader, reported)?;
-    let mut report_loader = ReportLoader::new(reader.shared, &schedules, &reported);
+    let mut report_loader = ReportLoader::cached(reader.shared, &schedules, &reported);
     let mut queries = report_loader.ask(schedules, reported);
     let first_due = queries.len();
     if request.limit > 0 {

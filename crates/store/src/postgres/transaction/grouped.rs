@@ -157,7 +157,9 @@ fn prefetch(
     runs.sort_unstable();
     runs.dedup();
     let (runs, schedules) = core::related(reader, runs)?;
-    let mut loader = ReportLoader::new(reader.shared, &schedules, &runs);
+    // Every row is read again: another worker's command may have changed a cached run, and a
+    // refusal writes nothing that would notice.
+    let mut loader = ReportLoader::uncached();
     let queries = loader.ask(schedules, runs);
     let found = if queries.is_empty() { Vec::new() } else { reader.tx.ask(queries)? };
     loader.keep(reader.tx, &mut reader.loaded, &found)?;
