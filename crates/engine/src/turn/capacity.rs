@@ -122,6 +122,8 @@ impl<B: TransactionReader> Turn<'_, B> {
             // Runs that could have continued were left for the next turn.
             (self.capacity.rescan, self.capacity.has_more) = (true, true);
         }
+        // The transaction reader does not know of runs that became ready in this turn.
+        self.capacity.rescan |= self.loaded.runs.values().any(|run| run.is_ready());
         Ok(())
     }
 
