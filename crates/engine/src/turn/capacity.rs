@@ -22,6 +22,9 @@ pub(super) const PARTS: usize = 64;
 pub struct Capacity {
     /// How many attempts may still be started.
     pub free_slots: usize,
+    /// How many more slots of the node are free, which this turn must leave alone. They count for
+    /// the share of each workflow.
+    pub other_free_slots: usize,
     /// The workflow that was served last. The one after it comes next.
     pub last_served: Option<WorkflowId>,
     /// Whether runs may be waiting for a slot: a run has ended, or was created and could not begin.
@@ -37,7 +40,8 @@ pub struct Capacity {
 /// ninth, with two a seventeenth. A node of up to eight slots gives all of them.
 const SHARE: usize = 8;
 
-/// How many more slots a workflow may take that holds `held` of them, when `free` are free.
+/// How many more slots a workflow may take that holds `held` of them, when `free` are free on the
+/// node.
 fn share(held: usize, free: usize) -> usize {
     // The greatest number that leaves SHARE × free ≥ held, rounded up so that a single free slot is
     // of use.
@@ -47,7 +51,14 @@ fn share(held: usize, free: usize) -> usize {
 impl Capacity {
     /// A node with this many free slots that has served no workflow yet.
     pub fn new(free_slots: usize) -> Capacity {
-        Capacity { free_slots, last_served: None, rescan: true, has_more: false, starts: STARTED }
+        Capacity {
+            free_slots,
+            other_free_slots: 0,
+            last_served: None,
+            rescan: true,
+            has_more: false,
+            starts: STARTED,
+        }
     }
 }
 
@@ -67,7 +78,8 @@ impl<B: TransactionReader> Turn<'_, B> {
     /// How many slots a workflow may still take.
     pub(super) fn slots_for(&self, workflow: WorkflowId) -> usize {
         let held = self.held.get(&workflow).copied().unwrap_or_default();
-        share(held, self.capacity.free_slots)
+        let Capacity { free_slots, other_free_slots, .. } = self.capacity;
+        share(held, free_slots + other_free_slots).min(free_slots)
     }
 
     /// Counts slots that a workflow has taken.

@@ -95,6 +95,7 @@ macro_rules! suite {
             capacity: a_workflow_has_no_more_active_runs_than_it_may,
             capacity: free_places_go_round_the_workflows,
             capacity: a_busy_workflow_leaves_slots_for_the_others,
+            capacity: slots_for_other_turns_count_for_the_share,
             capacity: what_has_begun_waits_for_a_place_and_goes_on_first,
             capacity: starts_by_hand_run_side_by_side_or_wait_their_turn,
             capacity: a_large_family_leaves_starts_to_others,
