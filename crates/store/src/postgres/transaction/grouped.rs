@@ -80,35 +80,45 @@ impl GroupedCommands {
 
 impl Core {
     /// Carries out the commands that wait, in one transaction. If they cannot be decided together,
-    /// each has a transaction of its own: one that fails harms no other.
+    /// or collide with others too often, each half has a transaction of its own, and so on: one that
+    /// fails harms no other.
     pub(crate) fn grouped(&mut self, all: &GroupedCommands) {
-        let (requests, answers): (Vec<_>, Vec<_>) =
-            all.take().into_iter().map(|waiting| (waiting.request, waiting.answer)).unzip();
-        if requests.is_empty() {
-            return;
-        }
-        let done = self.together(&requests);
-        for (answer, done) in answers.into_iter().zip(done) {
-            // The caller may be gone; the command is carried out all the same.
-            let _ = answer.send(done);
+        let mut left = vec![all.take()];
+        while let Some(group) = left.pop().filter(|group| !group.is_empty()) {
+            match self.together(&group) {
+                Ok(done) => answer(group, done),
+                Err(failure) if group.len() > 1 && self.may_pass_in_parts(&failure) => {
+                    let mut first = group;
+                    let second = first.split_off(first.len() / 2);
+                    left.extend([second, first]);
+                }
+                Err(failure) => {
+                    self.shared.doubt(&failure);
+                    let done = group.iter().map(|_| Err(failure.clone())).collect();
+                    answer(group, done);
+                }
+            }
         }
     }
 
-    fn together(&mut self, requests: &[CommandRequest]) -> Vec<Result<Commanded, Failure>> {
+    fn together(&mut self, group: &[Waiting]) -> Result<Vec<Result<Commanded, Failure>>, Failure> {
         let Core { tx, shared } = self;
         let mut needs = LockNeeds::default();
-        let done = tx.transact(|tx| carry_out(tx, shared, requests, &mut needs));
-        match done {
-            Ok(done) => done,
-            Err(Failure::Undecidable { .. } | Failure::Damaged(_)) if requests.len() > 1 => {
-                let alone = |request| self.together(std::slice::from_ref(request)).pop();
-                requests.iter().filter_map(alone).collect()
-            }
-            Err(failure) => {
-                shared.doubt(&failure);
-                requests.iter().map(|_| Err(failure.clone())).collect()
-            }
-        }
+        tx.transact(|tx| carry_out(tx, shared, group, &mut needs))
+    }
+
+    /// Whether the parts of a group that failed may succeed: one command is to blame, or the group
+    /// locks so much that it always collides with another transaction.
+    fn may_pass_in_parts(&self, failure: &Failure) -> bool {
+        let is_about_one = matches!(failure, Failure::Undecidable { .. } | Failure::Damaged(_));
+        is_about_one || !matches!(failure, Failure::Unknown(_)) && self.tx.has_only_collided()
+    }
+}
+
+fn answer(group: Vec<Waiting>, done: Vec<Result<Commanded, Failure>>) {
+    for (waiting, done) in group.into_iter().zip(done) {
+        // The caller may be gone; the command is carried out all the same.
+        let _ = waiting.answer.send(done);
     }
 }
 
@@ -117,15 +127,16 @@ impl Core {
 fn carry_out(
     tx: &mut TxConnection,
     shared: &Shared,
-    requests: &[CommandRequest],
+    group: &[Waiting],
     needs: &mut LockNeeds,
 ) -> Result<Vec<Result<Commanded, Failure>>, Failure> {
+    let requests: Vec<&CommandRequest> = group.iter().map(|waiting| &waiting.request).collect();
     let Some(first) = requests.first() else { return Ok(Vec::new()) };
     let moment = requests.iter().map(|request| request.moment).max_by_key(|moment| moment.now);
     let moment = moment.unwrap_or(first.moment);
     let Opened { moment, rules } = core::open(tx, shared, first.node, moment)?;
     let mut reader = PgTransactionReader::new(tx, shared, needs, 0).passing_over_nothing();
-    prefetch(&mut reader, requests)?;
+    prefetch(&mut reader, &requests)?;
     let (set_aside, setup) = (&*shared.passed_over(), &*shared.setup.get());
     let (node, traced) = (first.node, requests.iter().any(|request| request.traced));
     let deciding = Deciding { rules: &rules, moment, node, traced, set_aside, setup };
@@ -147,7 +158,7 @@ fn carry_out(
 /// four round trips, however many they are.
 fn prefetch(
     reader: &mut PgTransactionReader<'_>,
-    requests: &[CommandRequest],
+    requests: &[&CommandRequest],
 ) -> Result<(), Failure> {
     let ids: Vec<&RunId> = requests.iter().filter_map(|request| run_of(&request.command)).collect();
     find_keys(reader, &ids)?;
