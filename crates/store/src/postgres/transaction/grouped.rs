@@ -122,8 +122,7 @@ fn answer(group: Vec<Waiting>, done: Vec<Result<Commanded, Failure>>) {
     }
 }
 
-/// Decides all commands in one turn and commits. What follows from them is in the first answer that
-/// is not a refusal.
+/// Decides all commands in one turn and commits. What follows from them is in one of the answers.
 fn carry_out(
     tx: &mut TxConnection,
     shared: &Shared,
@@ -143,15 +142,23 @@ fn carry_out(
     let commands = requests.iter().map(|request| request.command.clone());
     let (answers, turned) = deciding.commands(&mut reader, commands)?;
     let next_wakeup = core::end_command(&mut reader, &turned, node, moment, Vec::new())?;
+    let carrier = carrier(&answers, |at| !group[at].answer.is_canceled());
     let mut followed = Some(turned);
-    let answered = |answer: Result<Answer, Refused>| {
+    let answered = |(at, answer): (usize, Result<Answer, Refused>)| {
         let answer = answer.map_err(Failure::Refused)?;
-        Ok(match followed.take() {
+        Ok(match followed.take_if(|_| Some(at) == carrier) {
             Some(turned) => Commanded::new(answer, turned, next_wakeup),
             None => Commanded::beside(answer),
         })
     };
-    Ok(answers.into_iter().map(answered).collect())
+    Ok(answers.into_iter().enumerate().map(answered).collect())
+}
+
+/// The index of the answer that carries what follows from all commands: of one that was not
+/// refused, and whose caller still waits if there is such a caller.
+fn carrier<A, R>(answers: &[Result<A, R>], is_awaited: impl Fn(usize) -> bool) -> Option<usize> {
+    let accepted = || (0..answers.len()).filter(|at| answers[*at].is_ok());
+    accepted().find(|at| is_awaited(*at)).or_else(|| accepted().next())
 }
 
 /// Finds, locks and loads the runs of the commands with their schedules, parents and workflows, in
@@ -209,4 +216,23 @@ fn find_keys(reader: &mut PgTransactionReader<'_>, ids: &[&RunId]) -> Result<(),
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::carrier;
+
+    #[test]
+    fn what_follows_goes_to_a_caller_who_waits() {
+        let answers = [Err(()), Ok(()), Ok(()), Err(())];
+        for (awaited, expected) in [
+            (&[0, 1, 2, 3][..], Some(1)),
+            (&[2], Some(2)),
+            (&[0, 3], Some(1)),
+            (&[], Some(1)),
+        ] {
+            assert_eq!(carrier(&answers, |at| awaited.contains(&at)), expected, "{awaited:?}");
+        }
+        assert_eq!(carrier(&[Err::<(), ()>(())], |_| true), None);
+    }
 }
