@@ -13,7 +13,7 @@ use super::command::{Answer, CommandResult, NewRun, Refused, Starter};
 use super::families::Link;
 use super::runs::Origin;
 use super::worklist::Work;
-use super::{TransactionReader, Turn};
+use super::{Damaged, TransactionReader, Turn};
 use crate::handlers::Cause;
 use crate::ids::{RunKey, TopicId, WorkflowId};
 use crate::run::family::hops_of;
@@ -262,11 +262,11 @@ impl<B: TransactionReader> Turn<'_, B> {
         key: RunKey,
         published: Published,
     ) -> Result<(), B::Error> {
-        let Published { topic, message } = published;
+        let Published { topic: name, message } = published;
         let (workflow, definition) = self.whole_definition(key)?;
-        if let Some(topic) = self.topic_meant(workflow, &definition, &topic)? {
-            self.publish_messages(topic, vec![message], Publisher::Step(key))?;
-        }
+        let topic = self.topic_meant(workflow, &definition, &name)?;
+        let topic = topic.ok_or_else(|| Damaged(format!("topic {name} is not stored")))?;
+        self.publish_messages(topic, vec![message], Publisher::Step(key))?;
         Ok(())
     }
 

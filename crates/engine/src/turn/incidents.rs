@@ -360,6 +360,8 @@ impl<B: TransactionReader> Turn<'_, B> {
             })
         });
         let run = run.and_then(|key| self.loaded.runs.get(key));
+        // The notice only quotes the input. One that cannot be parsed, such as a number that is too
+        // large, is left out, and the notice is still sent.
         let input = run.and_then(|run| serde_json::from_str::<Value>(run.input.get()).ok());
         let time = |at: Option<Timestamp>| at.map(|at| at.to_string());
         let link = self.context.setup.public_url.as_ref().map(|url| match (run, failed) {
@@ -395,6 +397,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             Damaged(format!("run {} failed in step {step}, which its version lacks", run.id))
         })?;
         let output = self.step_record(run.key, at)?.and_then(|record| record.output);
+        // As with the input, what cannot be parsed is not quoted.
         let output = output.and_then(|output| serde_json::from_str::<Value>(output.get()).ok());
         Ok(output.as_ref().and_then(written))
     }

@@ -212,6 +212,7 @@ macro_rules! suite {
             access: a_token_keeps_the_queues_it_is_for,
             access: an_unreadable_token_is_refused_alone,
             broken_topics: an_unreadable_event_is_passed_over,
+            broken_topics: what_needs_a_topic_that_is_gone_is_not_decided,
             broken_topics: events_with_unreadable_numbers_are_passed_over,
             access: sign_ins_end_with_their_token,
             access: a_change_and_who_made_it_are_one_commit,

@@ -225,12 +225,9 @@ mod tests {
     #[test]
     fn what_follows_goes_to_a_caller_who_waits() {
         let answers = [Err(()), Ok(()), Ok(()), Err(())];
-        for (awaited, expected) in [
-            (&[0, 1, 2, 3][..], Some(1)),
-            (&[2], Some(2)),
-            (&[0, 3], Some(1)),
-            (&[], Some(1)),
-        ] {
+        for (awaited, expected) in
+            [(&[0, 1, 2, 3][..], Some(1)), (&[2], Some(2)), (&[0, 3], Some(1)), (&[], Some(1))]
+        {
             assert_eq!(carrier(&answers, |at| awaited.contains(&at)), expected, "{awaited:?}");
         }
         assert_eq!(carrier(&[Err::<(), ()>(())], |_| true), None);
