@@ -8,6 +8,10 @@ use crate::ids::{RunKey, WorkflowId};
 /// one workflow.
 const LOOKED_AT: usize = 128;
 
+/// How many times a turn looks for runs that wait for a slot. After each time it leaves out the
+/// workflows that have reached their share, so that their backlogs do not hide others.
+const READY_LOOKS: usize = 8;
+
 /// The maximum number of runs and parts of steps that begin in one turn. Each may end at once and
 /// cause others without end, so this limit bounds how long a turn takes and how much it writes. The
 /// rest begins with the next turn. It is twice what a full turn of due occurrences with one step
@@ -174,18 +178,47 @@ impl<B: TransactionReader> Turn<'_, B> {
         if self.capacity.free_slots == 0 {
             return Ok(());
         }
-        // Some of these runs may have ended in this turn, which the transaction reader does not
-        // know yet.
-        let limit = self.capacity.free_slots + self.loaded.runs.len();
-        for key in self.reader.ready(limit)? {
-            if self.capacity.free_slots > 0 && self.load_run(key)? {
-                if self.can_go_on(key) {
-                    self.wake_run(key)?;
-                    self.work_through()?;
-                }
-                // A run that still waits is looked at again when a slot becomes free.
-                self.capacity.rescan |= self.is_ready(key);
+        let mut at_share = Vec::new();
+        for _ in 0..READY_LOOKS {
+            // Some of these runs may have ended in this turn, which the transaction reader does not
+            // know yet.
+            let limit = self.capacity.free_slots + self.loaded.runs.len();
+            let found = self.reader.ready(&at_share, limit)?;
+            let (is_all, known) = (found.len() < limit, at_share.len());
+            for key in found {
+                self.go_on_with_ready(key, &mut at_share)?;
             }
+            if is_all || self.capacity.free_slots == 0 {
+                return Ok(());
+            }
+            // Runs that were not looked at may be ready.
+            self.capacity.rescan = true;
+            if at_share.len() == known {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Continues a run that waits for a slot, if one is free. Adds its workflow to `at_share` if it
+    /// may take no more slots.
+    fn go_on_with_ready(
+        &mut self,
+        key: RunKey,
+        at_share: &mut Vec<WorkflowId>,
+    ) -> Result<(), B::Error> {
+        if self.capacity.free_slots == 0 || !self.load_run(key)? {
+            return Ok(());
+        }
+        if self.can_go_on(key) {
+            self.wake_run(key)?;
+            self.work_through()?;
+        }
+        // A run that still waits is looked at again when a slot becomes free.
+        self.capacity.rescan |= self.is_ready(key);
+        let workflow = self.run(key)?.workflow;
+        if self.slots_for(workflow) == 0 && !at_share.contains(&workflow) {
+            at_share.push(workflow);
         }
         Ok(())
     }

@@ -82,6 +82,40 @@ fn a_run_beyond_the_share_of_its_workflow_goes_on_later() {
     assert_eq!(status(&world, first), RunStatus::Running);
 }
 
+/// Many runs wait for a slot beyond the share of their workflow; those of another workflow go on.
+#[test]
+fn a_backlog_beyond_its_share_hides_no_other_workflow() {
+    let mut failing = 31;
+    let mut world = World::new("2026-03-02T09:00:00Z").working(move |perform| {
+        if failing > 0 {
+            failing -= 1;
+            return (seconds(0), failure("it broke"));
+        }
+        let takes = if perform.definition.name == "other" { 100 } else { 600 };
+        (seconds(takes), success())
+    });
+    world.capacity = 9;
+    let again = seconds(60);
+    let retry = StepRetry { max: 2, delay: again, max_delay: again, ..StepRetry::default() };
+    let mut process = |name: &str| {
+        let steps = vec![Step { retry: retry.clone(), ..noop("a") }];
+        publish(&mut world, definition(name, steps))
+    };
+    let (busy, calm, other) = (process("busy"), process("calm"), process("other"));
+    for _ in 0..30 {
+        start(&mut world, busy, Value::Null);
+    }
+    let hidden = start(&mut world, calm, Value::Null);
+    world.advance_to("2026-03-02T09:00:30Z");
+    for workflow in [busy; 8].into_iter().chain([other]) {
+        start(&mut world, workflow, Value::Null);
+    }
+    world.advance_to("2026-03-02T09:02:00Z");
+    assert_eq!(status(&world, hidden), RunStatus::Waiting, "every slot is taken");
+    world.advance_to("2026-03-02T09:02:30Z");
+    assert_eq!(status(&world, hidden), RunStatus::Running, "the other's attempt has ended");
+}
+
 #[test]
 fn what_waits_goes_before_an_occurrence_that_is_due_when_a_place_becomes_free() {
     for overlap in ["allow", "skip"] {
