@@ -40,8 +40,8 @@ pub struct Capacity {
 }
 
 /// A workflow may hold this many times as many slots of a node as are free there. However many
-/// workflows want every slot, some stay free for those that hold few: with one such workflow a
-/// ninth, with two a seventeenth. A node of up to eight slots gives all of them.
+/// workflows want every slot, some stay free for those that hold few: with one such workflow about
+/// a ninth, with two about a seventeenth. A node of up to eight slots gives all of them.
 const SHARE: usize = 8;
 
 /// How many more slots a workflow may take that holds `held` of them, when `free` are free on the

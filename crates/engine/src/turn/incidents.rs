@@ -6,6 +6,7 @@ use language::notification_setup::Setup;
 use language::policy::overlap::IfBusy;
 use serde_json::{Value, json};
 
+use super::children::Purpose;
 use super::command::{NewRun, Starter};
 use super::runs::Origin;
 use super::writes::{IncidentWrite, Notice};
@@ -311,10 +312,16 @@ impl<B: TransactionReader> Turn<'_, B> {
         run: Option<RunKey>,
         payload: &Value,
     ) -> NewRun {
-        const INCIDENT: u64 = 0x696e_6369;
-        let what = INCIDENT + u64::from(event == Event::Recovery);
+        let purpose = match event {
+            Event::Failure => Purpose::IncidentNotice,
+            Event::Recovery => Purpose::RecoveryNotice,
+        };
         NewRun {
-            id: self.derived_id(RunKey(key.0), what, i64::try_from(index).unwrap_or(i64::MAX)),
+            id: self.derived_id(
+                RunKey(key.0),
+                purpose as u64,
+                i64::try_from(index).unwrap_or(i64::MAX),
+            ),
             payload: serde_json::value::to_raw_value(payload).ok(),
             by: Starter::Caller(
                 run.map_or_else(|| format!("incident {key}"), |run| self.by_run(run)),

@@ -131,7 +131,7 @@ pub(crate) async fn an_unreadable_event_is_passed_over(mut world: World) {
 }
 
 /// What a run would publish or give back to a topic that is gone is not lost silently.
-pub(crate) async fn what_needs_a_topic_that_is_gone_is_not_decided(world: World) {
+pub(crate) async fn what_needs_a_topic_that_is_gone_is_not_decided(mut world: World) {
     let publish = json!({"type": "publish", "topic": "u", "payload": {"n": 1}});
     let steps = [step("wait", &[], timer(5)), step("tell", &["wait"], publish)];
     let definition = json!({"name": "p", "topics": [topic("u", 10)], "steps": steps});

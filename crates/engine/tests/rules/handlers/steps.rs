@@ -1,9 +1,10 @@
 //! Processes and topics: steps that publish, steps that wait, events that start runs.
 
 use engine::run::{RunStatus, TriggeredBy};
-use engine::topics::EventState;
+use engine::topics::{EventState, Message};
 use engine::turn::{Command, NewRun};
 use language::definition::{Publish, Step, TimeSpan, Trigger, TriggerKind, WaitFor};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::*;

@@ -186,7 +186,7 @@ impl Ending<'_> {
         let mut queries = apply::statements(self.writes, self.stamp, before)?;
         queries.extend(besides);
         for call in calls {
-            queries.push(self.shared.ask_call(*call, self.node));
+            queries.push(self.shared.ask_call(*call, Some(self.node)));
         }
         // Written last: whoever waits for these rows holds up nobody else.
         queries.extend(minute_counts::ask_write(self.writes));

@@ -212,14 +212,16 @@ impl Shared {
         may
     }
 
-    /// The statement that notifies other nodes. They get the message when the transaction commits.
-    pub(crate) fn ask_call(&self, call: Call, node: NodeId) -> Query {
+    /// The statement that notifies the nodes other than the sender, or all of them without a sender.
+    /// They get the message when the transaction commits.
+    pub(crate) fn ask_call(&self, call: Call, sender: Option<NodeId>) -> Query {
         let word = match call {
             Call::Look => "look",
             Call::Renew => "renew",
             Call::Access => "access",
         };
-        let message = format!("{word} {} {}", node.0, self.schema);
+        let sender = sender.map_or_else(|| "-".to_owned(), |node| node.0.to_string());
+        let message = format!("{word} {sender} {}", self.schema);
         Query::new("SELECT pg_notify($1, $2)", vec![param(CHANNEL.to_owned()), param(message)])
     }
 
