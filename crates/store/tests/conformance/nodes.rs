@@ -241,7 +241,7 @@ async fn others_are_called_once_for_what_waits() {
     let world = World::new(Box::new(schema.clone())).await;
     let other = Other::join(&schema).await;
     let (told, mut heard) = mpsc::unbounded_channel();
-    other.store.on_call(Box::new(move |call| drop(told.send(call))));
+    other.store.on_call(Box::new(move |call| told.send(call).unwrap_or_default()));
     let say = async |word: &str| {
         let (send, schema_name) = ("SELECT pg_notify('punctual', '", schema.name());
         schema.execute(&format!("{send}{word} 999 {schema_name}')")).await;
