@@ -80,8 +80,8 @@ impl GroupedCommands {
 
 impl Core {
     /// Carries out the commands that wait, in one transaction. If they cannot be decided together,
-    /// or collide with others too often, each half has a transaction of its own, and so on: one that
-    /// fails harms no other.
+    /// or collide with others too often, each half has a transaction of its own, and so on: one
+    /// that fails harms no other.
     pub(crate) fn grouped(&mut self, all: &GroupedCommands) {
         let mut left = vec![all.take()];
         while let Some(group) = left.pop().filter(|group| !group.is_empty()) {

@@ -212,8 +212,8 @@ impl Shared {
         may
     }
 
-    /// The statement that notifies the nodes other than the sender, or all of them without a sender.
-    /// They get the message when the transaction commits.
+    /// The statement that notifies the nodes other than the sender, or all of them without a
+    /// sender. They get the message when the transaction commits.
     pub(crate) fn ask_call(&self, call: Call, sender: Option<NodeId>) -> Query {
         let word = match call {
             Call::Look => "look",
