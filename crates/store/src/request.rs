@@ -185,7 +185,8 @@ pub struct Renewed {
 /// A message from one node to the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Call {
-    /// Runs are waiting for capacity, and the sender has none.
+    /// Runs have come to wait for capacity that the sender could not or may not begin: other nodes
+    /// may have slots for them.
     Look,
     /// An attempt of another node must end: that node learns of it by renewing its lease.
     Renew,

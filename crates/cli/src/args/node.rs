@@ -95,7 +95,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) node: Option<String>,
     /// The most attempts that the node performs at the same time; of more than eight, one workflow
-    /// leaves at least a ninth to others
+    /// leaves about a ninth to others
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) capacity: u32,
     /// Format of the log on standard error

@@ -145,8 +145,8 @@ pub fn required_event<F: RunHistory>(
     };
     let Some(condition) = condition else { return Ok(Requirement::Evaluation) };
     let mentioned = definition.graph().references(part.step);
-    let scope = scope_with(run, definition, part, mentioned, history, known)?;
+    let scope = unless_refused(scope_with(run, definition, part, mentioned, history, known))?;
     // A scope that cannot be built is for the offer to report.
-    let required = scope.ok().map(|scope| expression::requirement(condition, &scope));
+    let required = scope.map(|scope| expression::requirement(condition, &scope));
     Ok(required.unwrap_or(Requirement::Evaluation))
 }

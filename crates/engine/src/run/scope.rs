@@ -114,7 +114,10 @@ pub fn scope_of_part<F: RunHistory>(
     if !has_templates {
         return Ok(None);
     }
-    scope_with(run, definition, part, references, history, known).map(Some)
+    match scope_with(run, definition, part, references, history, known) {
+        Ok(scope) => Ok(Some(Ok(scope))),
+        Err(stop) => stop.refusal().map(|error| Some(Err(error))),
+    }
 }
 
 /// The scope of a part that mentions these steps.
@@ -125,12 +128,12 @@ pub(super) fn scope_with<F: RunHistory>(
     mentioned: &[u32],
     history: &mut F,
     known: &mut Option<ItemScope>,
-) -> Result<Result<Scope, ExpressionError>, F::Error> {
+) -> Result<Scope, Stop<ExpressionError, F::Error>> {
     let mut records = Vec::new();
     for step in mentioned {
         records.push((*step, history.record(*step, Item::Whole)?));
     }
-    Ok(scope_from(run, definition, part, &records, known))
+    scope_from(run, definition, part, &records, known).map_err(Stop::Refused)
 }
 
 /// The scope of a part, made from the records of the steps that it mentions.

@@ -109,8 +109,8 @@ impl Decider<'_, '_> {
         progress.active.is_empty() && progress.queued.is_empty()
     }
 
-    fn is_skipped_by_hand(&self, due: Due) -> bool {
-        self.skip_reason(due).is_some()
+    pub(super) fn is_skipped_by_hand(&self, due: Due) -> bool {
+        self.skipped.contains_key(&due.nominal)
     }
 
     /// Applies the catch-up policy to missed occurrences. Those that a person skipped are recorded

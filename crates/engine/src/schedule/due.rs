@@ -4,7 +4,7 @@ use calendar::{CatchUp, Fate, Policy, Roll, Rule};
 use jiff::{SignedDuration, Timestamp};
 use language::policy::overlap::{self, MadeUp, Overlap, Verdict};
 
-use super::upcoming::{DayOff, DayOffFate, Due, Override, OverrideAction, Upcoming};
+use super::upcoming::{DayOff, DayOffFate, Due, OverrideAction, Upcoming};
 use super::{Active, Decider, Numbered, Queued, Status, Turning};
 use crate::ids::RunKey;
 use crate::ledger::{Entry, Outcome};
@@ -83,7 +83,7 @@ impl<'b> Decider<'_, 'b> {
     fn one_due(&mut self, due: Due) {
         let occurrence = self.number_with_days_off(due, 0);
         let missed = self.was_missed(due);
-        if missed && !self.is_caught_up(due) && self.skip_reason(due).is_none() {
+        if missed && !self.is_caught_up(due) && !self.is_skipped_by_hand(due) {
             self.record(&occurrence, Outcome::Missed, self.missed_reason(occurrence.due), None);
         } else {
             let made_up = missed || due.effective < self.schedule.updated_at;
@@ -192,10 +192,7 @@ impl<'b> Decider<'_, 'b> {
 
     /// The reason of an occurrence that an override skips.
     pub(super) fn skip_reason(&self, due: Due) -> Option<String> {
-        match self.upcoming().of(due.nominal)? {
-            Override { action: OverrideAction::Skip, by, .. } => Some(format!("skipped by {by}")),
-            _ => None,
-        }
+        self.skipped.get(&due.nominal).map(|by| format!("skipped by {by}"))
     }
 
     fn start_now(&mut self, occurrence: Numbered) {

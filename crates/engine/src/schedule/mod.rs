@@ -9,6 +9,8 @@ mod refusal;
 mod settle;
 mod upcoming;
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use language::definition::DeclaredBy;
 use language::schedule::{Declared, Plan};
@@ -282,7 +284,10 @@ pub fn decide(
     input: Input,
     context: &mut DecideContext<'_>,
 ) -> Result<Decision, Refusal> {
-    let mut decider = Decider { schedule, context, decision: Decision::default() };
+    let skips = |over: &&Override| matches!(over.action, OverrideAction::Skip);
+    let skips = context.overrides.iter().filter(skips);
+    let skipped = skips.map(|over| (over.nominal, over.by.as_str())).collect();
+    let mut decider = Decider { schedule, context, skipped, decision: Decision::default() };
     match input {
         Input::Due => decider.due(),
         Input::RunEnded { run, ending, error, retryability } => {
@@ -305,6 +310,9 @@ pub fn decide(
 struct Decider<'a, 'b> {
     schedule: &'a mut Schedule,
     context: &'a mut DecideContext<'b>,
+    /// The nominal times of occurrences that people have skipped, with who did: a catch-up looks up
+    /// each of up to 100,000 occurrences several times.
+    skipped: BTreeMap<Timestamp, &'b str>,
     decision: Decision,
 }
 

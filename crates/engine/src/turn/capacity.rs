@@ -8,6 +8,10 @@ use crate::ids::{RunKey, WorkflowId};
 /// one workflow.
 const LOOKED_AT: usize = 128;
 
+/// How many times a turn looks for runs that wait for a slot. After each time it leaves out the
+/// workflows that have reached their share, so that their backlogs do not hide others.
+const READY_LOOKS: usize = 8;
+
 /// The maximum number of runs and parts of steps that begin in one turn. Each may end at once and
 /// cause others without end, so this limit bounds how long a turn takes and how much it writes. The
 /// rest begins with the next turn. It is twice what a full turn of due occurrences with one step
@@ -22,6 +26,9 @@ pub(super) const PARTS: usize = 64;
 pub struct Capacity {
     /// How many attempts may still be started.
     pub free_slots: usize,
+    /// How many more slots of the node are free, which this turn must leave alone. They count for
+    /// the share of each workflow.
+    pub other_free_slots: usize,
     /// The workflow that was served last. The one after it comes next.
     pub last_served: Option<WorkflowId>,
     /// Whether runs may be waiting for a slot: a run has ended, or was created and could not begin.
@@ -33,11 +40,12 @@ pub struct Capacity {
 }
 
 /// A workflow may hold this many times as many slots of a node as are free there. However many
-/// workflows want every slot, some stay free for those that hold few: with one such workflow a
-/// ninth, with two a seventeenth. A node of up to eight slots gives all of them.
+/// workflows want every slot, some stay free for those that hold few: with one such workflow about
+/// a ninth, with two about a seventeenth. A node of up to eight slots gives all of them.
 const SHARE: usize = 8;
 
-/// How many more slots a workflow may take that holds `held` of them, when `free` are free.
+/// How many more slots a workflow may take that holds `held` of them, when `free` are free on the
+/// node.
 fn share(held: usize, free: usize) -> usize {
     // The greatest number that leaves SHARE × free ≥ held, rounded up so that a single free slot is
     // of use.
@@ -47,7 +55,14 @@ fn share(held: usize, free: usize) -> usize {
 impl Capacity {
     /// A node with this many free slots that has served no workflow yet.
     pub fn new(free_slots: usize) -> Capacity {
-        Capacity { free_slots, last_served: None, rescan: true, has_more: false, starts: STARTED }
+        Capacity {
+            free_slots,
+            other_free_slots: 0,
+            last_served: None,
+            rescan: true,
+            has_more: false,
+            starts: STARTED,
+        }
     }
 }
 
@@ -67,7 +82,8 @@ impl<B: TransactionReader> Turn<'_, B> {
     /// How many slots a workflow may still take.
     pub(super) fn slots_for(&self, workflow: WorkflowId) -> usize {
         let held = self.held.get(&workflow).copied().unwrap_or_default();
-        share(held, self.capacity.free_slots)
+        let Capacity { free_slots, other_free_slots, .. } = self.capacity;
+        share(held, free_slots + other_free_slots).min(free_slots)
     }
 
     /// Counts slots that a workflow has taken.
@@ -122,6 +138,8 @@ impl<B: TransactionReader> Turn<'_, B> {
             // Runs that could have continued were left for the next turn.
             (self.capacity.rescan, self.capacity.has_more) = (true, true);
         }
+        // The transaction reader does not know of runs that became ready in this turn.
+        self.capacity.rescan |= self.loaded.runs.values().any(|run| run.is_ready());
         Ok(())
     }
 
@@ -160,18 +178,47 @@ impl<B: TransactionReader> Turn<'_, B> {
         if self.capacity.free_slots == 0 {
             return Ok(());
         }
-        // Some of these runs may have ended in this turn, which the transaction reader does not
-        // know yet.
-        let limit = self.capacity.free_slots + self.loaded.runs.len();
-        for key in self.reader.ready(limit)? {
-            if self.capacity.free_slots > 0 && self.load_run(key)? {
-                if self.can_go_on(key) {
-                    self.wake_run(key)?;
-                    self.work_through()?;
-                }
-                // A run that still waits is looked at again when a slot becomes free.
-                self.capacity.rescan |= self.is_ready(key);
+        let mut at_share = Vec::new();
+        for _ in 0..READY_LOOKS {
+            // Some of these runs may have ended in this turn, which the transaction reader does not
+            // know yet.
+            let limit = self.capacity.free_slots + self.loaded.runs.len();
+            let found = self.reader.ready(&at_share, limit)?;
+            let (is_all, known) = (found.len() < limit, at_share.len());
+            for key in found {
+                self.go_on_with_ready(key, &mut at_share)?;
             }
+            if is_all || self.capacity.free_slots == 0 {
+                return Ok(());
+            }
+            // Runs that were not looked at may be ready.
+            self.capacity.rescan = true;
+            if at_share.len() == known {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Continues a run that waits for a slot, if one is free. Adds its workflow to `at_share` if it
+    /// may take no more slots.
+    fn go_on_with_ready(
+        &mut self,
+        key: RunKey,
+        at_share: &mut Vec<WorkflowId>,
+    ) -> Result<(), B::Error> {
+        if self.capacity.free_slots == 0 || !self.load_run(key)? {
+            return Ok(());
+        }
+        if self.can_go_on(key) {
+            self.wake_run(key)?;
+            self.work_through()?;
+        }
+        // A run that still waits is looked at again when a slot becomes free.
+        self.capacity.rescan |= self.is_ready(key);
+        let workflow = self.run(key)?.workflow;
+        if self.slots_for(workflow) == 0 && !at_share.contains(&workflow) {
+            at_share.push(workflow);
         }
         Ok(())
     }

@@ -19,7 +19,8 @@ use crate::run::{Alert, Input, NewChild, Run, TriggeredBy};
 use crate::stop::{Stop, refuse, unless_refused};
 
 /// The reason for which a run id is derived from a row. Two ids of the same row differ if their
-/// purposes do, and an id stays the same when the decision is repeated.
+/// purposes do, and an id stays the same when the decision is repeated. The numbers are ASCII
+/// letters of a word, and must not change.
 #[derive(Clone, Copy)]
 pub(super) enum Purpose {
     /// Another try of a producer's run that its schedule did not start.
@@ -30,6 +31,10 @@ pub(super) enum Purpose {
     ConsumerResume = 0x7265,
     /// A run of a consumer.
     ConsumerRun = 0x6863,
+    /// A notice that an incident has begun.
+    IncidentNotice = 0x696e_6369,
+    /// A notice that an incident is over: one more than the last.
+    RecoveryNotice = 0x696e_636a,
 }
 
 impl<B: TransactionReader> Turn<'_, B> {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use language::definition::{Definition, TriggerKind, limits};
+use language::definition::{Definition, Trigger, TriggerKind, limits};
 use language::expression::{self, Scope};
 use language::policy::overlap::IfBusy;
 use serde_json::value::RawValue;
@@ -13,7 +13,7 @@ use super::command::{Answer, CommandResult, NewRun, Refused, Starter};
 use super::families::Link;
 use super::runs::Origin;
 use super::worklist::Work;
-use super::{TransactionReader, Turn};
+use super::{Damaged, TransactionReader, Turn};
 use crate::handlers::Cause;
 use crate::ids::{RunKey, TopicId, WorkflowId};
 use crate::run::family::hops_of;
@@ -24,6 +24,10 @@ use crate::topics::{Event, EventState, Message, Subscriber};
 /// How many pending events a step looks at when it begins to wait: a few at first, then more if
 /// none of them matches.
 const LOOKED_AT: [usize; 3] = [8, 100, 1_000];
+
+/// How many runs the triggers of a topic may create for the events of one command: they are written
+/// in one transaction, and other commands and turns wait meanwhile.
+const CREATED: usize = limits::EVENTS;
 
 impl<B: TransactionReader> Turn<'_, B> {
     pub(super) fn publish_command(
@@ -39,6 +43,9 @@ impl<B: TransactionReader> Turn<'_, B> {
             if let Err(why) = limits::check_message(id, title, message.payload.get()) {
                 return refuse(Refused::Conflict(why));
             }
+        }
+        if let Some(why) = self.too_many_to_start(topic, events.len())? {
+            return refuse(Refused::Conflict(why));
         }
         if let Some(why) = self.too_many_to_offer(topic, events.len())? {
             return refuse(Refused::Conflict(why));
@@ -166,11 +173,8 @@ impl<B: TransactionReader> Turn<'_, B> {
         let definition = self.definition(workflow, live)?;
         let seen = self.event_seen(topic, event)?;
         for (index, trigger) in (0_u64..).zip(&definition.triggers) {
-            let TriggerKind::Event { topic: name, condition, payload } = &trigger.kind else {
-                continue;
-            };
-            let meant = self.topic_meant(workflow, &definition, name)?;
-            if meant != Some(topic) || !trigger.enabled {
+            let TriggerKind::Event { condition, payload, .. } = &trigger.kind else { continue };
+            if !self.is_triggered(workflow, &definition, trigger, topic)? {
                 continue;
             }
             let Some(payload) = payload_of(event, &seen, condition.as_deref(), payload.as_ref())
@@ -201,8 +205,48 @@ impl<B: TransactionReader> Turn<'_, B> {
             let input = Some(input_of(&payload, &seen, &trigger.id));
             let origin = Origin { input, parent, ..Origin::of(TriggeredBy::Event) };
             heard.started = Some(self.create_run(&new, workflow, live, origin)?);
+            // A run that is written costs as much as one that begins.
+            self.worklist.starts_left = self.worklist.starts_left.saturating_sub(1);
         }
         Ok(())
+    }
+
+    /// Whether events of a topic start runs through this trigger of a workflow, if they fit.
+    fn is_triggered(
+        &mut self,
+        workflow: WorkflowId,
+        definition: &Definition,
+        trigger: &Trigger,
+        topic: TopicId,
+    ) -> Result<bool, B::Error> {
+        let TriggerKind::Event { topic: name, .. } = &trigger.kind else { return Ok(false) };
+        Ok(trigger.enabled && self.topic_meant(workflow, definition, name)? == Some(topic))
+    }
+
+    /// Why this many events cannot be published at once: the triggers of the topic would create too
+    /// many runs.
+    fn too_many_to_start(
+        &mut self,
+        topic: TopicId,
+        events: usize,
+    ) -> Result<Option<String>, B::Error> {
+        let mut triggers = 0;
+        for subscriber in self.reader.subscribers(topic)? {
+            let Subscriber::Triggers(workflow) = subscriber else { continue };
+            let Some(live) = self.workflow(workflow)?.live else { continue };
+            let definition = self.definition(workflow, live)?;
+            for trigger in &definition.triggers {
+                let counts = self.is_triggered(workflow, &definition, trigger, topic)?;
+                triggers += usize::from(counts);
+            }
+        }
+        Ok((events > 1 && events * triggers > CREATED).then(|| {
+            let fewer = (CREATED / triggers).max(1);
+            format!(
+                "{triggers} triggers start a run for each event of this topic, and one request may \
+                 start at most {CREATED} runs. Publish at most {fewer} events at once."
+            )
+        }))
     }
 
     /// Calls the consumers of a topic to look for work.
@@ -262,11 +306,11 @@ impl<B: TransactionReader> Turn<'_, B> {
         key: RunKey,
         published: Published,
     ) -> Result<(), B::Error> {
-        let Published { topic, message } = published;
+        let Published { topic: name, message } = published;
         let (workflow, definition) = self.whole_definition(key)?;
-        if let Some(topic) = self.topic_meant(workflow, &definition, &topic)? {
-            self.publish_messages(topic, vec![message], Publisher::Step(key))?;
-        }
+        let topic = self.topic_meant(workflow, &definition, &name)?;
+        let topic = topic.ok_or_else(|| Damaged(format!("topic {name} is not stored")))?;
+        self.publish_messages(topic, vec![message], Publisher::Step(key))?;
         Ok(())
     }
 

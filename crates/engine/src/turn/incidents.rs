@@ -6,6 +6,7 @@ use language::notification_setup::Setup;
 use language::policy::overlap::IfBusy;
 use serde_json::{Value, json};
 
+use super::children::Purpose;
 use super::command::{NewRun, Starter};
 use super::runs::Origin;
 use super::writes::{IncidentWrite, Notice};
@@ -311,10 +312,16 @@ impl<B: TransactionReader> Turn<'_, B> {
         run: Option<RunKey>,
         payload: &Value,
     ) -> NewRun {
-        const INCIDENT: u64 = 0x696e_6369;
-        let what = INCIDENT + u64::from(event == Event::Recovery);
+        let purpose = match event {
+            Event::Failure => Purpose::IncidentNotice,
+            Event::Recovery => Purpose::RecoveryNotice,
+        };
         NewRun {
-            id: self.derived_id(RunKey(key.0), what, i64::try_from(index).unwrap_or(i64::MAX)),
+            id: self.derived_id(
+                RunKey(key.0),
+                purpose as u64,
+                i64::try_from(index).unwrap_or(i64::MAX),
+            ),
             payload: serde_json::value::to_raw_value(payload).ok(),
             by: Starter::Caller(
                 run.map_or_else(|| format!("incident {key}"), |run| self.by_run(run)),
@@ -360,6 +367,8 @@ impl<B: TransactionReader> Turn<'_, B> {
             })
         });
         let run = run.and_then(|key| self.loaded.runs.get(key));
+        // The notice only quotes the input. One that cannot be parsed, such as a number that is too
+        // large, is left out, and the notice is still sent.
         let input = run.and_then(|run| serde_json::from_str::<Value>(run.input.get()).ok());
         let time = |at: Option<Timestamp>| at.map(|at| at.to_string());
         let link = self.context.setup.public_url.as_ref().map(|url| match (run, failed) {
@@ -395,6 +404,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             Damaged(format!("run {} failed in step {step}, which its version lacks", run.id))
         })?;
         let output = self.step_record(run.key, at)?.and_then(|record| record.output);
+        // As with the input, what cannot be parsed is not quoted.
         let output = output.and_then(|output| serde_json::from_str::<Value>(output.get()).ok());
         Ok(output.as_ref().and_then(written))
     }

@@ -254,7 +254,7 @@ impl<B: TransactionReader> Turn<'_, B> {
     ) -> Result<Vec<Value>, B::Error> {
         let mut given = Vec::new();
         for topic in self.subscribed(workflow, definition, handler)? {
-            let name = self.load_topic(topic)?.map(|topic| topic.name.clone());
+            let name = self.stored_topic(topic)?.name.clone();
             for event in self.pending_events(topic, GIVEN)? {
                 let message = &event.message;
                 given.push(json!({
@@ -281,7 +281,10 @@ impl<B: TransactionReader> Turn<'_, B> {
         };
         let record = self.step_record(key, step)?;
         let output = record.and_then(|record| record.output);
-        Ok(output.and_then(|output| serde_json::from_str(output.get()).ok()))
+        let read = output.map(|output| serde_json::from_str(output.get())).transpose();
+        Ok(read.map_err(|error| {
+            Damaged(format!("the output of phase {} of run {}: {error}", phase.name(), key.0))
+        })?)
     }
 
     /// The result of the mutation, as the last phase sees it.
@@ -478,7 +481,7 @@ impl<B: TransactionReader> Turn<'_, B> {
     /// skipped.
     pub(super) fn release(&mut self, reserved: &[EventStatus]) -> Result<(), B::Error> {
         for status in reserved {
-            let limit = self.load_topic(status.topic)?.map_or(u32::MAX, |topic| topic.max_attempts);
+            let limit = self.stored_topic(status.topic)?.max_attempts;
             if status.attempt + 1 >= limit {
                 let reason = Some("poison".to_owned());
                 self.move_event(status, EventState::Skipped, None, reason)?;

@@ -40,6 +40,12 @@ impl<B: TransactionReader> Turn<'_, B> {
         Ok(self.loaded.topics.get(id))
     }
 
+    /// Loads a topic that must exist.
+    pub(super) fn stored_topic(&mut self, id: TopicId) -> Result<&Topic, B::Error> {
+        let found = self.load_topic(id)?;
+        Ok(found.ok_or_else(|| Damaged(format!("topic {} is not stored", id.0)))?)
+    }
+
     pub(super) fn write_topics(&mut self) {
         for loaded in self.loaded.topics.take_changed() {
             let (topic, count) = (loaded.now.id, loaded.notes.consumed);
@@ -120,9 +126,10 @@ impl<B: TransactionReader> Turn<'_, B> {
     ) -> Result<Counted, B::Error> {
         let hops = self.hops_of_event(by);
         let mut counted = Counted::default();
-        if messages.is_empty() || self.load_topic(id)?.is_none() {
+        if messages.is_empty() {
             return Ok(counted);
         }
+        self.stored_topic(id)?;
         let ids: Vec<String> = messages.iter().map(|message| message.message_id.clone()).collect();
         let known = self.reader.event_statuses(id, &ids)?;
         let listened = self.is_listened_to(id)?;
@@ -212,7 +219,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             updated_at: self.context.moment.now,
             ..before.clone()
         };
-        self.load_topic(before.topic)?;
+        self.stored_topic(before.topic)?;
         if let Some(loaded) = self.loaded.topics.loaded_mut(before.topic) {
             loaded.touch(Change::Progress);
             loaded.now.counts.take(before.state);
@@ -244,12 +251,12 @@ impl<B: TransactionReader> Turn<'_, B> {
 
     /// The number of pending events of a topic.
     pub(super) fn pending_in(&mut self, id: TopicId) -> Result<u64, B::Error> {
-        Ok(self.load_topic(id)?.map_or(0, |topic| topic.counts.pending))
+        Ok(self.stored_topic(id)?.counts.pending)
     }
 
     /// When the oldest pending event of a topic was published.
     pub(super) fn oldest_pending(&mut self, id: TopicId) -> Result<Option<Timestamp>, B::Error> {
-        if self.load_topic(id)?.is_none_or(|topic| topic.counts.pending == 0) {
+        if self.stored_topic(id)?.counts.pending == 0 {
             return Ok(None);
         }
         let notes = self.loaded.topics.loaded(id).map(|loaded| &loaded.notes);
@@ -273,7 +280,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         id: TopicId,
         limit: usize,
     ) -> Result<Vec<Event>, B::Error> {
-        self.load_topic(id)?;
+        self.stored_topic(id)?;
         let moved = self.loaded.topics.loaded(id).map_or(0, |loaded| loaded.notes.moved);
         // Events that this turn has moved are read again and passed over.
         let starts_left = &mut self.worklist.starts_left;

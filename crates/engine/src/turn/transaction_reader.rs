@@ -100,8 +100,9 @@ pub trait TransactionReader {
         workflow: WorkflowId,
         limit: usize,
     ) -> Result<Vec<RunKey>, Self::Error>;
-    /// Runs that have begun and wait for a free slot to continue, oldest first.
-    fn ready(&mut self, limit: usize) -> Result<Vec<RunKey>, Self::Error>;
+    /// Runs that have begun and wait for a free slot to continue, oldest first, without those of
+    /// the workflows in `except`. Only the oldest ten thousand are looked at.
+    fn ready(&mut self, except: &[WorkflowId], limit: usize) -> Result<Vec<RunKey>, Self::Error>;
     /// The runs of a workflow that have begun and not ended.
     fn active_runs(&mut self, id: WorkflowId, limit: usize) -> Result<Vec<RunKey>, Self::Error>;
     /// Whether the turn has read so much beyond what was loaded first that it should end. The next

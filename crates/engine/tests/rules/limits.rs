@@ -3,8 +3,11 @@
 use engine::RunId;
 use engine::run::RunStatus;
 use engine::turn::{Command, IfBusy, NewRun, Refused};
+use language::definition::{Action, Step, StepRetry, WorkerAction};
+use serde_json::Value;
 
-use crate::world::{World, seconds, success};
+use crate::processes::{Written as _, definition, noop, publish, start, status, step};
+use crate::world::{World, failure, seconds, success};
 
 #[test]
 fn concurrency_of_a_workflow_queues_oldest_first() {
@@ -45,6 +48,72 @@ fn one_busy_workflow_cannot_starve_the_others() {
     world.advance_to("2026-03-02T10:00:00Z");
     assert!(world.memory.runs.values().all(|run| run.status == RunStatus::Succeeded));
     assert_eq!(world.memory.runs.len(), 11);
+}
+
+/// A run that becomes ready while its workflow holds its share of the slots goes on when attempts
+/// of the workflow have ended, although no run has.
+#[test]
+fn a_run_beyond_the_share_of_its_workflow_goes_on_later() {
+    let mut is_first = true;
+    let mut world = World::new("2026-03-02T09:00:00Z").working(move |_| {
+        if std::mem::take(&mut is_first) {
+            (seconds(0), failure("it broke"))
+        } else {
+            (seconds(600), success())
+        }
+    });
+    world.capacity = 9;
+    let retry =
+        StepRetry { max: 2, delay: seconds(60), max_delay: seconds(60), ..StepRetry::default() };
+    let ask = Action::Worker(WorkerAction { queue: "mail".to_owned(), input: None });
+    let steps = vec![Step { retry, ..noop("a") }, step("b", ask).after(&["a"])];
+    let workflow = publish(&mut world, definition("w", steps));
+    let first = start(&mut world, workflow, Value::Null);
+    for _ in 0..8 {
+        start(&mut world, workflow, Value::Null);
+    }
+    world.advance_to("2026-03-02T09:05:00Z");
+    assert_eq!(
+        status(&world, first),
+        RunStatus::Waiting,
+        "eight attempts leave one slot to others"
+    );
+    world.advance_to("2026-03-02T09:11:00Z");
+    assert_eq!(status(&world, first), RunStatus::Running);
+}
+
+/// Many runs wait for a slot beyond the share of their workflow; those of another workflow go on.
+#[test]
+fn a_backlog_beyond_its_share_hides_no_other_workflow() {
+    let mut failing = 31;
+    let mut world = World::new("2026-03-02T09:00:00Z").working(move |perform| {
+        if failing > 0 {
+            failing -= 1;
+            return (seconds(0), failure("it broke"));
+        }
+        let takes = if perform.definition.name == "other" { 100 } else { 600 };
+        (seconds(takes), success())
+    });
+    world.capacity = 9;
+    let again = seconds(60);
+    let retry = StepRetry { max: 2, delay: again, max_delay: again, ..StepRetry::default() };
+    let mut process = |name: &str| {
+        let steps = vec![Step { retry: retry.clone(), ..noop("a") }];
+        publish(&mut world, definition(name, steps))
+    };
+    let (busy, calm, other) = (process("busy"), process("calm"), process("other"));
+    for _ in 0..30 {
+        start(&mut world, busy, Value::Null);
+    }
+    let hidden = start(&mut world, calm, Value::Null);
+    world.advance_to("2026-03-02T09:00:30Z");
+    for workflow in [busy; 8].into_iter().chain([other]) {
+        start(&mut world, workflow, Value::Null);
+    }
+    world.advance_to("2026-03-02T09:02:00Z");
+    assert_eq!(status(&world, hidden), RunStatus::Waiting, "every slot is taken");
+    world.advance_to("2026-03-02T09:02:30Z");
+    assert_eq!(status(&world, hidden), RunStatus::Running, "the other's attempt has ended");
 }
 
 #[test]

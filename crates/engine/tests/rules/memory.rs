@@ -148,8 +148,9 @@ impl TransactionReader for Memory {
         Ok(all.map(|run| run.key).take(limit).collect())
     }
 
-    fn ready(&mut self, limit: usize) -> Result<Vec<RunKey>, Damaged> {
-        let ready = self.runs.values().filter(|run| run.is_ready());
+    fn ready(&mut self, except: &[WorkflowId], limit: usize) -> Result<Vec<RunKey>, Damaged> {
+        let is_ready = |run: &&Run| run.is_ready() && !except.contains(&run.workflow);
+        let ready = self.runs.values().filter(is_ready);
         Ok(ready.map(|run| run.key).take(limit).collect())
     }
 

@@ -8,7 +8,7 @@ use calendar::Zones;
 use engine::run::{AttemptEnd, Queueing};
 use engine::schedule::{Outlook, Schedule};
 use engine::turn::{
-    Answer, ApprovalWrite, Capacity, Command, Effect, IncidentWrite, NewRun, NewSchedule,
+    Answer, ApprovalWrite, ById, Capacity, Command, Effect, IncidentWrite, NewRun, NewSchedule,
     OverrideWrite, Perform, Refused, RunWrite, ScheduleWrite, Starter, Turn, Turned, Verb, Wakeup,
 };
 use engine::{Moment, NodeId, RunKey, ScheduleId, WorkflowId};
@@ -47,6 +47,8 @@ pub(crate) struct World {
     pub(crate) setup: Setup,
     /// The entities whose decision panicked because a test planted a panic.
     pub(crate) set_aside: HashSet<Wakeup>,
+    /// Whether runs may be waiting for a slot, as the last turn said.
+    rescan: bool,
     node: NodeId,
     pub(crate) rules: Rules,
     work: Work,
@@ -56,6 +58,7 @@ pub(crate) struct World {
 struct GoingOn {
     ends: Timestamp,
     run: RunKey,
+    workflow: WorkflowId,
     token: u32,
     step: String,
     end: AttemptEnd,
@@ -93,6 +96,7 @@ impl World {
             deaf: Vec::new(),
             setup: Setup::NONE,
             set_aside: HashSet::new(),
+            rescan: true,
             node: NODE,
             rules: Rules::new(Zones::bundled()),
             work: Box::new(|_| (SignedDuration::ZERO, success())),
@@ -109,11 +113,12 @@ impl World {
     }
 
     pub(crate) fn command(&mut self, command: Command) -> Result<Answer, Refused> {
-        let mut capacity = Capacity::new(self.capacity.saturating_sub(self.going_on.len()));
-        capacity.rescan = true;
+        let capacity = self.free();
+        let held = self.held();
         let moment = Moment::new(self.now, self.awake_since);
         let mut turn = Turn::new(&mut self.memory, &self.rules, moment, self.node, capacity)
-            .telling(&self.setup);
+            .telling(&self.setup)
+            .holding(held);
         let answer = turn.command(command).map_err(|stop| stop.refusal().unwrap())?;
         turn.fill_slots().unwrap();
         let turned = turn.finish();
@@ -232,6 +237,20 @@ impl World {
         all
     }
 
+    /// The slots that are free now.
+    fn free(&self) -> Capacity {
+        Capacity::new(self.capacity.saturating_sub(self.going_on.len()))
+    }
+
+    /// How many slots each workflow holds.
+    fn held(&self) -> ById<WorkflowId, usize> {
+        let mut held = ById::default();
+        for going_on in &self.going_on {
+            *held.entry(going_on.workflow).or_default() += 1;
+        }
+        held
+    }
+
     /// Takes turns until nothing more can begin.
     fn take_turn(&mut self) {
         while self.take_one_turn() {}
@@ -245,11 +264,13 @@ impl World {
         self.going_on = rest;
         let due = self.wakeups().into_iter().filter(|(at, _)| *at <= now);
         let due: Vec<Wakeup> = due.map(|(_, wakeup)| wakeup).collect();
-        let capacity = Capacity::new(self.capacity.saturating_sub(self.going_on.len()));
+        let capacity = Capacity { rescan: self.rescan, ..self.free() };
+        let held = self.held();
         let moment = Moment::new(now, self.awake_since);
         let is_planted = self.memory.planted.is_some();
         let mut turn = Turn::new(&mut self.memory, &self.rules, moment, self.node, capacity)
             .telling(&self.setup)
+            .holding(held)
             .without(&self.set_aside);
         for GoingOn { run, token, end, .. } in ended {
             // The engine refuses a late report, as it should.
@@ -275,6 +296,7 @@ impl World {
     }
 
     fn apply(&mut self, turned: Turned) {
+        self.rescan = turned.capacity.rescan;
         let mut writes = turned.writes;
         self.memory.topics.apply(&mut writes);
         for write in writes.schedules {
@@ -359,9 +381,9 @@ impl World {
                 Effect::Perform(perform) => {
                     let (takes, end) = (self.work)(&perform);
                     let ends = self.now.checked_add(takes).unwrap();
-                    let (run, token) = (perform.run, perform.token);
+                    let (run, workflow, token) = (perform.run, perform.workflow, perform.token);
                     let step = perform.step().id.clone();
-                    self.going_on.push(GoingOn { ends, run, token, step, end });
+                    self.going_on.push(GoingOn { ends, run, workflow, token, step, end });
                 }
                 Effect::Claimed { perform, .. } => self.claimed.push(*perform),
                 Effect::Cancel { run, token } => {

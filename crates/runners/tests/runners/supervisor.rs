@@ -173,9 +173,9 @@ async fn a_command_that_kills_its_supervisor_fails_and_ends() {
     held.let_go().await;
 }
 
-/// A supervisor that starts the command and never says so.
+/// A supervisor that starts the command, never says so, and does what its argument says.
 const SILENT: &str = r#"
-import json, signal, socket, subprocess
+import json, os, signal, socket, subprocess, sys
 lines = socket.socket(fileno=0).makefile("rb")
 lines.read(1)
 order = json.loads(lines.readline())["Start"]
@@ -183,13 +183,13 @@ text = lambda given: bytes(given["Unix"])
 words = [text(word) for word in [order["program"], *order["args"]]]
 environment = {text(name): text(value) for name, value in order["env"]}
 subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL)
-signal.pause()
+exec(sys.argv[1])
 "#;
 
 /// The command may kill its supervisor before that has said that the command runs.
 #[tokio::test]
 async fn a_command_that_kills_its_supervisor_at_once_is_lost_and_ends() {
-    let supervisor = Supervisor::new("python3", &["-c", SILENT]);
+    let supervisor = Supervisor::new("python3", &["-c", SILENT, "signal.pause()"]);
     let policy = Policy { supervisor: Some(supervisor), ..allowed() };
     let lifeline = Lifeline::new();
     let (hold, mut go) = (lifeline.hold(), Fifo::new());
@@ -208,10 +208,30 @@ async fn a_command_that_kills_its_supervisor_at_once_is_lost_and_ends() {
     held.let_go().await;
 }
 
+/// However a supervisor fails to say that the command runs, the command may have run.
+#[tokio::test]
+async fn a_command_of_a_supervisor_without_an_answer_is_lost() {
+    for then in [
+        "os.write(0, b'nonsense\\n'); signal.alarm(5); signal.pause()",
+        "os.write(0, b'{\"LeaderEnded\": {\"status\": 0}}\\n'); signal.alarm(5); signal.pause()",
+        "os.close(0); lines.close(); signal.alarm(5); signal.pause()",
+        "sys.exit(0)",
+        "sys.exit(1)",
+    ] {
+        let supervisor = Supervisor::new("python3", &["-c", SILENT, then]);
+        let policy = Policy { supervisor: Some(supervisor), ..allowed() };
+        let (code, message, retryable) = failed(perform(policy, script("sleep 1000")).await);
+        assert_eq!((code, retryable), (Code::ExecWait, true), "{then}: {message}");
+        assert_eq!(message, "the command was lost: its supervisor did not say whether it runs");
+    }
+}
+
 #[tokio::test]
 async fn a_supervisor_that_cannot_start_is_told() {
-    for program in ["/no/such/program", "true"] {
-        let policy = Policy { supervisor: Some(Supervisor::new(program, &[])), ..allowed() };
+    let fails =
+        "import socket, sys; socket.socket(fileno=0).makefile('rb').readline(); sys.exit(69)";
+    for (program, args) in [("/no/such/program", &[][..]), ("python3", &["-c", fails])] {
+        let policy = Policy { supervisor: Some(Supervisor::new(program, args)), ..allowed() };
         let (code, message, retryable) = failed(perform(policy, script("true")).await);
         assert_eq!((code, retryable), (Code::ExecStart, true), "{message}");
         assert!(message.contains("supervisor"), "{message}");

@@ -48,9 +48,8 @@ impl Driver {
                 *held.entry(*workflow).or_default() += 1;
             }
         }
-        let free = self.free(held.values().sum());
-        let free =
-            if self.store.turns_at_a_time() == 1 { free } else { free.min(CLAIMED + ended.len()) };
+        let all_free = self.free(held.values().sum());
+        let free = granted_slots(all_free, self.store.turns_at_a_time(), ended.len());
         let granted = free.saturating_sub(ended.len());
         let claims = !self.stopping && (self.in_flight == 0 || granted >= CLAIMED);
         let limit = claims.then(|| match self.start.begins() {
@@ -65,6 +64,7 @@ impl Driver {
             begin: self.start.begins(),
             capacity: Capacity {
                 free_slots: free,
+                other_free_slots: all_free - free,
                 rescan: self.slots.rescan && !is_single,
                 // A turn that claims fewer wakeups because turns are slow also begins fewer runs.
                 starts: STARTED * self.limit / CLAIMED,
@@ -173,6 +173,12 @@ impl Driver {
         self.hub.metrics.going_on(self.going_on());
         taken
     }
+}
+
+/// How many free slots a turn may fill that commits this many reports. Where several turns are
+/// taken at a time, one leaves slots to the others.
+fn granted_slots(free: usize, turns_at_a_time: usize, reports: usize) -> usize {
+    if turns_at_a_time == 1 { free } else { free.min(CLAIMED + reports) }
 }
 
 /// How many wakeups the next turn claims, when one that claimed `claimed` of them took this long.

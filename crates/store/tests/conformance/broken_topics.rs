@@ -1,11 +1,13 @@
 //! Damage to the rows of topics and handlers, the same for every store.
 
-use engine::run::AttemptEnd;
+use engine::run::{AttemptEnd, RunStatus};
 use serde_json::json;
-use store::Report;
+use store::{Failure, Report};
 
 use crate::messages::{consumer, gave, only, plain, reserves, topic};
-use crate::process::{noop, step};
+use crate::panics::reporting;
+use crate::process::{noop, step, timer};
+use crate::set_aside::{aside, drive};
 use crate::world::{Place, World, failed, minute};
 
 /// The damaging statement, the code of the finding, and whether it is mended.
@@ -126,6 +128,28 @@ pub(crate) async fn an_unreadable_event_is_passed_over(mut world: World) {
     world.skip(4, "t", "a").await.unwrap();
     assert_eq!(world.events("t").await[0], "a skipped 0");
     assert_eq!(world.store().check(minute(5), false).await.unwrap(), []);
+}
+
+/// What a run would publish or give back to a topic that is gone is not lost silently.
+pub(crate) async fn what_needs_a_topic_that_is_gone_is_not_decided(mut world: World) {
+    let publish = json!({"type": "publish", "topic": "u", "payload": {"n": 1}});
+    let steps = [step("wait", &[], timer(5)), step("tell", &["wait"], publish)];
+    let definition = json!({"name": "p", "topics": [topic("u", 10)], "steps": steps});
+    let workflow = world.deploy(0, definition).await;
+    let run = world.start(0, workflow).await.unwrap();
+    world.turn(0).await;
+    world.deploy(0, plain("w")).await;
+    world.tell(1, "t", &["a"]).await;
+    let mutation = world.up_to_mutation(1, &["a"]).await;
+    world.place().execute("DELETE FROM topics".to_owned()).await;
+    let reports = vec![failed(&mutation)];
+    match world.store().turn(reporting(&world, 1, reports)).await {
+        Err(Failure::Undecidable { why, .. }) => assert!(why.contains("is not stored"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+    drive(&world, 6).await;
+    assert!(aside(&world).await.contains(&("run", run.to_string())));
+    assert_eq!(world.status(&run).await, RunStatus::Waiting);
 }
 
 /// The first and the last of four events are damaged: consumers and lists pass over them. The

@@ -92,6 +92,31 @@ pub(crate) async fn a_busy_workflow_leaves_slots_for_the_others(world: World) {
     assert_eq!((begun(&next).len(), next.capacity.free_slots), (1, 2));
 }
 
+/// A turn that may fill only some of the free slots still counts all of them for the share.
+pub(crate) async fn slots_for_other_turns_count_for_the_share(world: World) {
+    let busy = world.publish(0, &limited("busy", 100)).await;
+    for _ in 0..30 {
+        world.schedule(busy, r#"{"name": "s", "at": "2026-03-02T00:05Z"}"#).await;
+    }
+    let take = async |held, free_slots, other_free_slots| {
+        let request = TurnRequest {
+            moment: world.moment(5),
+            node: world.node,
+            reports: Vec::new(),
+            limit: 1_000,
+            begin: None,
+            capacity: Capacity { other_free_slots, ..Capacity::new(free_slots) },
+            held: [(busy, held)].into_iter().collect(),
+            performed: None,
+            traced: false,
+        };
+        begun(&world.store().turn(request).await.unwrap()).len()
+    };
+    assert_eq!(take(80, 10, 0).await, 0);
+    assert_eq!(take(80, 10, 10).await, 9);
+    assert_eq!(take(89, 1, 40).await, 1, "no more than it was granted");
+}
+
 pub(crate) async fn what_has_begun_waits_for_a_place_and_goes_on_first(mut world: World) {
     let steps = "steps: [{id: a, type: noop, retry: {max: 3, delay: 1m}}]\n";
     let patient = world.publish(0, &format!("name: w\nconcurrency: 2\n{steps}")).await;

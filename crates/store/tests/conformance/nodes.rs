@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::run::RunStatus;
 use engine::turn::{Capacity, Command, Effect, Perform};
-use engine::{Moment, NodeId, RunKey};
+use engine::{Moment, NodeId, RunKey, WorkflowId};
 use serde_json::json;
-use store::{CommandRequest, RenewRequest, Store, TurnRequest, Turned};
+use store::{Call, CommandRequest, RenewRequest, Store, TurnRequest, Turned};
+use tokio::sync::mpsc;
 
 use crate::postgres::Schema;
 use crate::process::{child, claim, claimed, keys, noop, step, timer, undo, with, worker};
@@ -230,4 +232,59 @@ async fn deadlines_that_several_nodes_see_come_once() {
     assert_eq!(started.len(), 8, "{started:?}");
     assert_eq!(world.runs().await.len(), 16);
     world.holds_together().await;
+}
+
+/// A node calls the others once for what has come to wait, not in every turn while it waits.
+#[tokio::test]
+async fn others_are_called_once_for_what_waits() {
+    let schema = Schema::new();
+    let world = World::new(Box::new(schema.clone())).await;
+    let other = Other::join(&schema).await;
+    let (told, mut heard) = mpsc::unbounded_channel();
+    other.store.on_call(Box::new(move |call| told.send(call).unwrap_or_default()));
+    let say = async |word: &str| {
+        let (send, schema_name) = ("SELECT pg_notify('punctual', '", schema.name());
+        schema.execute(&format!("{send}{word} 999 {schema_name}')")).await;
+    };
+    while tokio::time::timeout(Duration::from_millis(200), heard.recv()).await.is_err() {
+        say("renew").await;
+    }
+    let mut looks = async || {
+        say("access").await;
+        let mut looks = 0;
+        loop {
+            match heard.recv().await.unwrap() {
+                Call::Look => looks += 1,
+                Call::Access => return looks,
+                Call::Renew => {}
+            }
+        }
+    };
+    let turn = async |at, held| {
+        let request = TurnRequest {
+            moment: moment(at),
+            node: world.node,
+            reports: Vec::new(),
+            limit: 100,
+            begin: None,
+            held: [(WorkflowId(1), held)].into_iter().collect(),
+            capacity: Capacity::new(18 - held),
+            performed: None,
+            traced: false,
+        };
+        performs(&world.store().turn(request).await.unwrap()).len()
+    };
+    let workflow = world.workflow("w").await;
+    assert_eq!(workflow, WorkflowId(1));
+    for _ in 0..30 {
+        world.schedule(workflow, r#"{"name": "s", "at": "2026-03-02T00:05Z"}"#).await;
+    }
+    assert_eq!(turn(5, 0).await, 16, "two slots are left to other workflows");
+    assert_eq!(looks().await, 1);
+    for at in 6..10 {
+        assert_eq!(turn(at, 16).await, 0);
+    }
+    assert_eq!(looks().await, 0, "the other node knows");
+    world.schedule(workflow, r#"{"name": "s", "at": "2026-03-02T00:11Z"}"#).await;
+    assert_eq!((turn(11, 16).await, looks().await), (0, 1));
 }

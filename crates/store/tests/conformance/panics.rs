@@ -9,7 +9,7 @@ use engine::turn::{Answer, Command, Wakeup};
 use engine::{Moment, RunId, ScheduleId};
 use futures_util::future::join_all;
 use serde_json::json;
-use store::{ApprovalQuery, Failure, Report, TurnRequest};
+use store::{ApprovalQuery, Failure, Report, RunQuery, TurnRequest};
 
 use crate::messages::{consumer, plain, topic};
 use crate::process::{approval, child, claim, claimed, noop, step, timer};
@@ -69,66 +69,83 @@ pub(crate) fn reporting(world: &World, at: i64, reports: Vec<Report>) -> TurnReq
         limit: 1_000,
         begin: None,
         held: Default::default(),
-        capacity: engine::turn::Capacity::new(1_000),
+        capacity: engine::turn::Capacity::new(2_000),
         performed: None,
         traced: false,
     }
 }
 
+/// How many runs there are, with the one that panics.
+const MANY: usize = 1_000;
+
+/// Lets many schedules start a run of this definition each. Returns the id of the first run.
+async fn many(world: &World, definition: &str) -> RunId {
+    let workflow = world.publish(0, definition).await;
+    let fields = r#"{"name": "s", "at": "2026-03-02T00:01Z"}"#;
+    let new = vec![world.new_schedule(workflow, fields); MANY];
+    world.command(0, Command::CreateSchedules(new)).await;
+    drive(world, 1).await;
+    let query = RunQuery { limit: MANY, ..RunQuery::default() };
+    let runs = world.store().runs(query).await.unwrap().items;
+    assert_eq!(runs.len(), MANY);
+    runs.into_iter().min_by_key(|view| view.run.key).unwrap().run.id
+}
+
+/// Checks that this run alone is set aside, also after a restart.
+async fn stays_aside(world: &mut World, at: i64, bad: &RunId) {
+    let expected = [("run", bad.to_string())];
+    assert_eq!(aside(world).await, expected);
+    world.join(at).await;
+    drive(world, at).await;
+    assert_eq!(aside(world).await, expected);
+}
+
 pub(crate) async fn a_report_that_panics_is_told_apart(mut world: World) {
     let text = "name: w\nsteps: [{id: a, type: noop, idempotent: true}, {id: b, type: noop, depends_on: a}]";
-    let workflow = world.publish(0, text).await;
-    let bad = world.start(0, workflow).await.unwrap();
-    world.start(0, workflow).await.unwrap();
-    world.turn(0).await;
+    let bad = many(&world, text).await;
     // The node that joins takes over the attempts, and each report leads to another one.
-    plant(&mut world, 1, LAST - 1).await;
-    let turned = world.turn(1).await;
-    let reports: Vec<_> = performs(&turned).iter().map(succeeded).collect();
-    assert_eq!(reports.len(), 2);
+    plant(&mut world, 2, LAST - 1).await;
+    let turns = drive(&world, 2).await;
+    let reports: Vec<_> = turns.iter().flat_map(performs).map(|one| succeeded(&one)).collect();
+    assert_eq!(reports.len(), MANY);
     let Err(Failure::Undecidable { what: Some(what), .. }) =
-        world.store().turn(reporting(&world, 1, reports.clone())).await
+        world.store().turn(reporting(&world, 2, reports.clone())).await
     else {
         panic!("decided");
     };
     assert!(matches!(what, Wakeup::Run(_)));
-    world.store().set_aside(what, "it panics", minute(1)).await.unwrap();
-    let turned = world.store().turn(reporting(&world, 1, reports)).await.unwrap();
-    assert_eq!((turned.refused, performs(&turned).len()), (1, 1));
-    assert_eq!(aside(&world).await, [("run", bad.to_string())]);
+    world.store().set_aside(what, "it panics", minute(2)).await.unwrap();
+    let turned = world.store().turn(reporting(&world, 2, reports)).await.unwrap();
+    assert_eq!((turned.refused, performs(&turned).len()), (1, MANY - 1));
+    stays_aside(&mut world, 3, &bad).await;
 }
 
 pub(crate) async fn a_claim_passes_over_a_part_that_panics(mut world: World) {
-    let workflow = world.publish(0, "name: w\nsteps: [{id: a, type: worker, queue: q}]").await;
-    let bad = world.start(0, workflow).await.unwrap();
-    let good = world.start(0, workflow).await.unwrap();
-    world.turn(0).await;
-    plant(&mut world, 1, LAST).await;
+    let bad = many(&world, "name: w\nsteps: [{id: a, type: worker, queue: q}]").await;
+    plant(&mut world, 2, LAST).await;
     let mut given = Vec::new();
-    for at in 1..5 {
-        match world.commanded(at, claim(&["q"], 10), None).await {
+    for _ in 0..5 {
+        match world.commanded(2, claim(&["q"], MANY), None).await {
             Ok(commanded) => given.extend(claimed(&commanded)),
             Err(Failure::Undecidable { what, why }) => {
-                world.store().set_aside(what.unwrap(), &why, minute(at)).await.unwrap();
+                world.store().set_aside(what.unwrap(), &why, minute(2)).await.unwrap();
             }
             Err(failure) => panic!("{failure}"),
         }
     }
-    assert_eq!(given.len(), 1);
-    assert_eq!(given[0].run_id, good);
-    assert_eq!(aside(&world).await, [("run", bad.to_string())]);
+    assert_eq!(given.len(), MANY - 1);
+    assert!(given.iter().all(|perform| perform.run_id != bad));
+    stays_aside(&mut world, 2, &bad).await;
+    assert_eq!(world.claim(2, &["q"], MANY).await.len(), 0);
 }
 
 pub(crate) async fn a_takeover_that_panics_leaves_the_others_to_the_next_node(mut world: World) {
-    let workflow =
-        world.publish(0, "name: w\nsteps: [{id: a, type: noop, idempotent: true}]").await;
-    let bad = world.start(0, workflow).await.unwrap();
-    let good = world.start(0, workflow).await.unwrap();
-    world.turn(0).await;
-    plant(&mut world, 1, LAST).await;
+    let bad = many(&world, "name: w\nsteps: [{id: a, type: noop, idempotent: true}]").await;
+    plant(&mut world, 2, LAST).await;
     let began = began(&drive(&world, 2).await);
-    assert!(began.contains(&good.to_string()), "{began:?}");
-    assert_eq!(aside(&world).await, [("run", bad.to_string())]);
+    assert_eq!(began.len(), MANY - 1);
+    assert!(!began.contains(&bad.to_string()), "{began:?}");
+    stays_aside(&mut world, 3, &bad).await;
 }
 
 /// A run fails five minutes after its occurrence, without being performed.

@@ -8,7 +8,8 @@ use store::Failure;
 
 use crate::panics::{LAST, plant};
 use crate::process::{grace, step, worker};
-use crate::world::{World, raw, refusal};
+use crate::set_aside::damage;
+use crate::world::{World, begun, minute, performs, raw, refusal, succeeded};
 
 /// How many runs are reported on at once: more than a store has connections for commands.
 const MANY: usize = 60;
@@ -58,6 +59,45 @@ pub(crate) async fn those_that_arrive_at_once_are_answered_each_for_itself(mut w
         assert_eq!(world.status(&attempt.run_id).await, RunStatus::Succeeded);
     }
     world.holds_together().await;
+}
+
+/// A claim is a command, and commands leave what the node has cached alone: the run's row has
+/// changed since the turn that began both steps.
+pub(crate) async fn one_on_a_run_that_the_node_performs_too_is_taken(world: World) {
+    let text = "name: w\nsteps: [{id: here, type: noop}, {id: there, type: worker, queue: q}]";
+    let workflow = world.publish(0, text).await;
+    for beats in [true, false] {
+        let at = if beats { 60 } else { 120 };
+        let fields = format!(r#"{{"name": "s", "at": "{}"}}"#, minute(at));
+        let id = world.schedule_at(at - 1, workflow, &fields).await;
+        let turned = world.turn(at).await;
+        let here = performs(&turned);
+        assert_eq!(begun(&turned), [format!("sched-{id}-n0-rc0")]);
+        let there = world.claim(at, &["q"], 1).await;
+        let (run, token) = (&there[0].run_id, there[0].token);
+        if beats {
+            world.heartbeat(at, run, token).await.unwrap();
+        }
+        world.end(at, run, token).await.unwrap();
+        world.turn_with(at, vec![succeeded(&here[0])]).await;
+        assert_eq!(world.status(run).await, RunStatus::Succeeded);
+    }
+    world.holds_together().await;
+}
+
+pub(crate) async fn one_on_the_child_of_a_run_that_cannot_be_read_is_taken(mut world: World) {
+    world.publish(0, "name: child\nsteps: [{id: a, type: worker, queue: q}]").await;
+    let text = "name: w\nsteps: [{id: b, type: sub_process, workflow: child}]";
+    let workflow = world.publish(0, text).await;
+    let parent = world.start(0, workflow).await.unwrap();
+    world.turn(0).await;
+    let claimed = world.claim(0, &["q"], 1).await;
+    let (child, token) = (&claimed[0].run_id, claimed[0].token);
+    let key = world.run(&parent).await.view.run.key.0;
+    damage(&mut world, 0, &format!("UPDATE {{open}} SET state = '{{' WHERE key = {key}")).await;
+    world.heartbeat(0, child, token).await.unwrap();
+    world.end(0, child, token).await.unwrap();
+    assert_eq!(world.status(child).await, RunStatus::Succeeded);
 }
 
 pub(crate) async fn one_that_panics_harms_no_other_beside_it(mut world: World) {

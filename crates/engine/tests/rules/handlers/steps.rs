@@ -1,9 +1,10 @@
 //! Processes and topics: steps that publish, steps that wait, events that start runs.
 
 use engine::run::{RunStatus, TriggeredBy};
-use engine::topics::EventState;
+use engine::topics::{EventState, Message};
 use engine::turn::{Command, NewRun};
 use language::definition::{Publish, Step, TimeSpan, Trigger, TriggerKind, WaitFor};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::*;
@@ -121,6 +122,34 @@ fn an_event_starts_a_run_of_each_trigger_that_it_is_for() {
     // Publishing the same message id again replaces the message and starts nothing.
     publish(&mut world, id, "t", &["a"]);
     assert_eq!(world.memory.runs.len(), 3);
+}
+
+#[test]
+fn events_that_would_start_too_many_runs_are_refused_as_a_whole() {
+    let (mut world, _) = world(|_, _| gives(Value::Null));
+    let kind = TriggerKind::Event { topic: "t".to_owned(), condition: None, payload: None };
+    let trigger = |id: &str, enabled| Trigger {
+        id: id.to_owned(),
+        kind: kind.clone(),
+        enabled,
+        description: None,
+    };
+    let triggers = vec![trigger("one", true), trigger("two", true), trigger("off", false)];
+    let definition = Definition { triggers, ..process("p", vec![noop("only")]) };
+    let id = publish_version(&mut world, definition);
+    let topic = topic_id(&world, id, "t");
+    let message = |id: u32| Message {
+        message_id: id.to_string(),
+        title: None,
+        payload: RawValue::NULL.to_owned(),
+        causes: Vec::new(),
+    };
+    let events = (0..5_001).map(message).collect();
+    let refused = world.command(Command::PublishEvents { topic, events }).unwrap_err();
+    let told = refused.to_string();
+    assert!(told.contains("2 triggers start a run for each event"), "{told}");
+    assert!(told.contains("Publish at most 5000 events at once"), "{told}");
+    assert!(world.memory.topics.events.is_empty());
 }
 
 #[test]

@@ -14,7 +14,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::{Child, ChildStdin, Command};
 
 use super::Supervisor;
-use super::wire::{FromSupervisor, Order, ToSupervisor, line, send_descriptor};
+use super::wire::{BEFORE_START, FromSupervisor, Order, ToSupervisor, line, send_descriptor};
 use crate::exec::Pipes;
 use crate::exec::escaped::Mark;
 use crate::exec::orphans::{Note, Notes, Process};
@@ -52,27 +52,23 @@ impl Supervised {
         let mut from = BufReader::new(from).lines();
         let order = line(&ToSupervisor::Start(Order::of(command.as_std())))?;
         to.write_all(&order).await.map_err(|_| no_answer())?;
-        let answer = match next(&mut from).await {
-            Ok(answer) => answer,
-            Err(_) => {
-                drop((from, to));
-                return Err(unanswered(supervisor, mark).await);
-            }
-        };
-        let leader = match answer {
-            FromSupervisor::Started { leader, adopts } => {
+        let leader = match next(&mut from).await {
+            Ok(FromSupervisor::Started { leader, adopts }) => {
                 if !adopts {
                     tracing::warn!("this system gives orphans of commands to other processes");
                 }
                 Pid::from_raw(leader)
             }
-            FromSupervisor::NotStarted { os_code: Some(code), .. } => {
+            Ok(FromSupervisor::NotStarted { os_code: Some(code), .. }) => {
                 return Err(io::Error::from_raw_os_error(code).into());
             }
-            FromSupervisor::NotStarted { message, .. } => {
+            Ok(FromSupervisor::NotStarted { message, .. }) => {
                 return Err(io::Error::other(message).into());
             }
-            other => return Err(io::Error::other(format!("its supervisor says {other:?}")).into()),
+            Ok(_) | Err(_) => {
+                drop((from, to));
+                return Err(unanswered(supervisor, mark).await);
+            }
         };
         Ok(Supervised {
             supervisor,
@@ -147,14 +143,18 @@ impl Supervised {
     }
 }
 
-/// Handles a supervisor that did not answer its order. If it was killed, it may have started the
-/// command before, so the processes with the command's mark are ended.
+/// Handles a supervisor that did not answer its order. It may have started the command before, so
+/// the processes with the command's mark are ended. Only [`BEFORE_START`] says for certain that the
+/// command was not started.
 async fn unanswered(mut supervisor: Child, mark: Option<Mark>) -> NotRunning {
     let ended = tokio::time::timeout(REAPING, supervisor.wait()).await;
     end_marked(mark).await;
     match ended {
+        Ok(Ok(status)) if status.code() == Some(i32::from(BEFORE_START)) => {
+            NotRunning::NotStarted(no_answer())
+        }
         Ok(Ok(status)) if status.signal().is_some() => NotRunning::Lost(lost()),
-        _ => NotRunning::NotStarted(no_answer()),
+        _ => NotRunning::Lost(io::Error::other("its supervisor did not say whether it runs")),
     }
 }
 

@@ -21,7 +21,7 @@ use tokio::signal::unix::{self, SignalKind};
 
 use super::super::group::is_zombie;
 use super::descendants::{self, Killed};
-use super::wire::{FromSupervisor, ToSupervisor, line, receive_descriptor};
+use super::wire::{BEFORE_START, FromSupervisor, ToSupervisor, line, receive_descriptor};
 
 /// The first wait after the command's group was killed. Its processes are usually reaped within
 /// this time, which saves a search for descendants.
@@ -44,13 +44,14 @@ enum Event {
 /// Supervises one command, requested over the socket that is standard input. This is the main
 /// function of a [`Supervisor`](super::Supervisor).
 pub fn supervise() -> ExitCode {
-    match outlast_signals().and_then(|_caught| serve()) {
+    let mut has_tried = false;
+    match outlast_signals().and_then(|_caught| serve(&mut has_tried)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // A node notices that the socket is closed. The message is for people who start this
             // program by hand.
             let _ = writeln!(io::stderr(), "the command cannot be supervised: {error}");
-            ExitCode::FAILURE
+            if has_tried { ExitCode::FAILURE } else { ExitCode::from(BEFORE_START) }
         }
     }
 }
@@ -69,7 +70,8 @@ fn outlast_signals() -> io::Result<(Runtime, Vec<unix::Signal>)> {
     Ok((runtime, caught))
 }
 
-fn serve() -> io::Result<()> {
+/// `has_tried` becomes true before the command is started.
+fn serve(has_tried: &mut bool) -> io::Result<()> {
     let mut to_node = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let input = receive_descriptor(&to_node)?;
     let mut from_node = BufReader::new(to_node.try_clone()?);
@@ -77,6 +79,7 @@ fn serve() -> io::Result<()> {
         return Err(io::Error::other("no command came"));
     };
     let adopts = set_child_subreaper(Some(getpid())).is_ok();
+    *has_tried = true;
     let started = order.command().stdin(input).process_group(0).spawn();
     let child = match started {
         Ok(child) => child,

@@ -15,6 +15,9 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize};
 
+/// The exit code of a supervisor that failed before it tried to start the command.
+pub(super) const BEFORE_START: u8 = 69;
+
 /// Messages from the node. The end of the connection means the same as `Kill`: the node has ended,
 /// or has given up the step.
 #[derive(Serialize, Deserialize)]

@@ -120,6 +120,12 @@ impl TxConnection {
         }
     }
 
+    /// Whether the last transaction failed only because it collided with others, every time that it
+    /// was tried.
+    pub(crate) fn has_only_collided(&self) -> bool {
+        self.is_passing
+    }
+
     fn attempt<T>(
         &mut self,
         work: &mut impl FnMut(&mut TxConnection) -> Result<T, Failure>,

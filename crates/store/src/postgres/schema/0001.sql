@@ -235,7 +235,7 @@ CREATE INDEX ended_runs_by_root ON ended_runs (root) WHERE root IS NOT NULL;
 
 CREATE VIEW runs AS SELECT * FROM open_runs UNION ALL SELECT * FROM ended_runs;
 
--- item: 0 the step itself, -1 what undoes it, else one of its items.
+-- item: 0 the step itself, -1 what undoes it, -2 its reconciliation, else one of its items.
 CREATE TABLE steps (
   run bigint NOT NULL,
   step integer NOT NULL,

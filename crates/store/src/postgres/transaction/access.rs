@@ -1,6 +1,5 @@
 //! Changes of tokens, sign-ins, and the audit log.
 
-use engine::NodeId;
 use jiff::Timestamp;
 
 use crate::access::{
@@ -16,10 +15,6 @@ use crate::request::Call;
 use crate::rows::{self, token_columns};
 use crate::stored::{json, milliseconds, ms};
 use crate::views::access::TOKEN;
-
-/// The sender of notifications about access. It is no node's id, so every node acts on them,
-/// including the one that made the change.
-const EVERYONE: NodeId = NodeId(-1);
 
 /// The insert of an audit row, to be sent with the change. Without `at` the row gets the database's
 /// time.
@@ -71,7 +66,7 @@ impl Core {
                 param(queues.clone()),
             ];
             let mut queries = vec![Query::new(insert, params)];
-            queries.push(shared.ask_call(Call::Access, EVERYONE));
+            queries.push(shared.ask_call(Call::Access, None));
             queries.extend(ask_audit(audit, now));
             let made = tx.commit(queries)?;
             let made = made.first().and_then(|rows| rows.first());
@@ -99,7 +94,7 @@ impl Core {
             let mut queries = vec![Query::new(TOKEN, vec![param(id)])];
             if !revoked[0].is_empty() {
                 queries.push(Query::new(end, vec![param(id)]));
-                queries.push(shared.ask_call(Call::Access, EVERYONE));
+                queries.push(shared.ask_call(Call::Access, None));
                 queries.extend(ask_audit(audit, now));
             }
             let found = tx.commit(queries)?;
@@ -142,7 +137,7 @@ impl Core {
         let shared = self.shared.clone();
         self.tx.transact(|tx| {
             let ended = tx.begin(vec![Query::new(sql, vec![param(hash.to_vec())])])?;
-            tx.commit(vec![shared.ask_call(Call::Access, EVERYONE)])?;
+            tx.commit(vec![shared.ask_call(Call::Access, None)])?;
             Ok(!ended[0].is_empty())
         })
     }

@@ -2,8 +2,10 @@
 
 use std::collections::HashSet;
 
-use engine::run::Activity;
-use engine::turn::{ById, Effect, HandlerWrite, Recovered, RunWrite, ScheduleWrite, Writes};
+use engine::run::{Activity, RunStatus};
+use engine::turn::{
+    ById, Effect, HandlerWrite, Recovered, RunWrite, ScheduleWrite, Workflow, Writes,
+};
 use engine::{NodeId, RunKey, ScheduleId};
 use jiff::Timestamp;
 use tokio_postgres::Row;
@@ -39,6 +41,20 @@ pub(crate) fn calls(writes: &Writes, effects: &[Effect], node: NodeId) -> HashSe
         calls.insert(Call::Renew);
     }
     calls
+}
+
+/// Whether something may begin now that could not before: a run waits for a slot since this
+/// transaction, or a workflow is below its limit. Other nodes look for such runs only if they are
+/// called: what they left behind when they looked last, they look for themselves.
+pub(crate) fn gives_others_work(writes: &Writes) -> bool {
+    let waits = writes.runs.iter().any(|write| {
+        let (RunWrite::Insert(run) | RunWrite::Update { after: run, .. }) = write;
+        run.is_ready() || run.status == RunStatus::Pending
+    });
+    let has_room = |workflow: &Workflow| {
+        workflow.concurrency.is_none_or(|concurrency| workflow.active < concurrency)
+    };
+    waits || writes.workflows.iter().any(has_room)
 }
 
 macro_rules! next_wakeups {
@@ -170,7 +186,7 @@ impl Ending<'_> {
         let mut queries = apply::statements(self.writes, self.stamp, before)?;
         queries.extend(besides);
         for call in calls {
-            queries.push(self.shared.ask_call(*call, self.node));
+            queries.push(self.shared.ask_call(*call, Some(self.node)));
         }
         // Written last: whoever waits for these rows holds up nobody else.
         queries.extend(minute_counts::ask_write(self.writes));

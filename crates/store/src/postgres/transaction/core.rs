@@ -12,7 +12,9 @@ use crate::failure::Failure;
 use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::nodes::clock::database_now;
 use crate::postgres::transaction::access::ask_audit;
-use crate::postgres::transaction::after_commit::{Ending, NextWakeups, ask_everything, calls};
+use crate::postgres::transaction::after_commit::{
+    Ending, NextWakeups, ask_everything, calls, gives_others_work,
+};
 use crate::postgres::transaction::load;
 use crate::postgres::transaction::lock_retry::LockNeeds;
 use crate::postgres::transaction::reader::{PgTransactionReader, ask_block, first};
@@ -98,7 +100,11 @@ impl Core {
         let Core { tx, shared } = self;
         let mut needs = LockNeeds::default();
         let turned = tx.transact(|tx| take_turn(tx, shared, request, &mut needs));
-        let turned = turned.inspect_err(|failure| shared.doubt(failure))?;
+        let turned = turned.inspect_err(|failure| {
+            shared.doubt(failure);
+            // The message may have been lost with the turn.
+            shared.owe_look();
+        })?;
         shared.remember_attempts(&turned.effects, &request.reports);
         Ok(turned)
     }
@@ -129,6 +135,9 @@ fn take_turn(
     check_reader(&mut reader, &turned.writes)?;
     let passed_over = reader.loaded.passed_over;
     let mut calls = calls(&turned.writes, &turned.effects, request.node);
+    if gives_others_work(&turned.writes) {
+        shared.owe_look();
+    }
     if turned.capacity.rescan && !turned.capacity.has_more && shared.may_call_look(moment.now) {
         calls.insert(Call::Look);
     }
@@ -188,7 +197,7 @@ fn prefetch(
     reported.sort_unstable();
     reported.dedup();
     let (reported, schedules) = related(reader, reported)?;
-    let mut report_loader = ReportLoader::new(reader.shared, &schedules, &reported);
+    let mut report_loader = ReportLoader::cached(reader.shared, &schedules, &reported);
     let mut queries = report_loader.ask(schedules, reported);
     let first_due = queries.len();
     if request.limit > 0 {
@@ -342,6 +351,10 @@ pub(crate) fn end_command(
     besides: Vec<Query>,
 ) -> Result<Option<Timestamp>, Failure> {
     check_reader(reader, &turned.writes)?;
+    if turned.capacity.rescan {
+        // The driver's next turn begins what it can, and calls the other nodes for the rest.
+        reader.shared.owe_look();
+    }
     let calls = calls(&turned.writes, &turned.effects, node);
     let ending = Ending {
         shared: reader.shared,

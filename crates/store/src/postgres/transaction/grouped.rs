@@ -80,74 +80,92 @@ impl GroupedCommands {
 
 impl Core {
     /// Carries out the commands that wait, in one transaction. If they cannot be decided together,
-    /// each has a transaction of its own: one that fails harms no other.
+    /// or collide with others too often, each half has a transaction of its own, and so on: one
+    /// that fails harms no other.
     pub(crate) fn grouped(&mut self, all: &GroupedCommands) {
-        let (requests, answers): (Vec<_>, Vec<_>) =
-            all.take().into_iter().map(|waiting| (waiting.request, waiting.answer)).unzip();
-        if requests.is_empty() {
-            return;
-        }
-        let done = self.together(&requests);
-        for (answer, done) in answers.into_iter().zip(done) {
-            // The caller may be gone; the command is carried out all the same.
-            let _ = answer.send(done);
+        let mut left = vec![all.take()];
+        while let Some(group) = left.pop().filter(|group| !group.is_empty()) {
+            match self.together(&group) {
+                Ok(done) => answer(group, done),
+                Err(failure) if group.len() > 1 && self.may_pass_in_parts(&failure) => {
+                    let mut first = group;
+                    let second = first.split_off(first.len() / 2);
+                    left.extend([second, first]);
+                }
+                Err(failure) => {
+                    self.shared.doubt(&failure);
+                    let done = group.iter().map(|_| Err(failure.clone())).collect();
+                    answer(group, done);
+                }
+            }
         }
     }
 
-    fn together(&mut self, requests: &[CommandRequest]) -> Vec<Result<Commanded, Failure>> {
+    fn together(&mut self, group: &[Waiting]) -> Result<Vec<Result<Commanded, Failure>>, Failure> {
         let Core { tx, shared } = self;
         let mut needs = LockNeeds::default();
-        let done = tx.transact(|tx| carry_out(tx, shared, requests, &mut needs));
-        match done {
-            Ok(done) => done,
-            Err(Failure::Undecidable { .. } | Failure::Damaged(_)) if requests.len() > 1 => {
-                let alone = |request| self.together(std::slice::from_ref(request)).pop();
-                requests.iter().filter_map(alone).collect()
-            }
-            Err(failure) => {
-                shared.doubt(&failure);
-                requests.iter().map(|_| Err(failure.clone())).collect()
-            }
-        }
+        tx.transact(|tx| carry_out(tx, shared, group, &mut needs))
+    }
+
+    /// Whether the parts of a group that failed may succeed: one command is to blame, or the group
+    /// locks so much that it always collides with another transaction.
+    fn may_pass_in_parts(&self, failure: &Failure) -> bool {
+        let is_about_one = matches!(failure, Failure::Undecidable { .. } | Failure::Damaged(_));
+        is_about_one || !matches!(failure, Failure::Unknown(_)) && self.tx.has_only_collided()
     }
 }
 
-/// Decides all commands in one turn and commits. What follows from them is in the first answer that
-/// is not a refusal.
+fn answer(group: Vec<Waiting>, done: Vec<Result<Commanded, Failure>>) {
+    for (waiting, done) in group.into_iter().zip(done) {
+        // The caller may be gone; the command is carried out all the same.
+        let _ = waiting.answer.send(done);
+    }
+}
+
+/// Decides all commands in one turn and commits. What follows from them is in one of the answers.
 fn carry_out(
     tx: &mut TxConnection,
     shared: &Shared,
-    requests: &[CommandRequest],
+    group: &[Waiting],
     needs: &mut LockNeeds,
 ) -> Result<Vec<Result<Commanded, Failure>>, Failure> {
+    let requests: Vec<&CommandRequest> = group.iter().map(|waiting| &waiting.request).collect();
     let Some(first) = requests.first() else { return Ok(Vec::new()) };
     let moment = requests.iter().map(|request| request.moment).max_by_key(|moment| moment.now);
     let moment = moment.unwrap_or(first.moment);
     let Opened { moment, rules } = core::open(tx, shared, first.node, moment)?;
     let mut reader = PgTransactionReader::new(tx, shared, needs, 0).passing_over_nothing();
-    prefetch(&mut reader, requests)?;
+    prefetch(&mut reader, &requests)?;
     let (set_aside, setup) = (&*shared.passed_over(), &*shared.setup.get());
     let (node, traced) = (first.node, requests.iter().any(|request| request.traced));
     let deciding = Deciding { rules: &rules, moment, node, traced, set_aside, setup };
     let commands = requests.iter().map(|request| request.command.clone());
     let (answers, turned) = deciding.commands(&mut reader, commands)?;
     let next_wakeup = core::end_command(&mut reader, &turned, node, moment, Vec::new())?;
+    let carrier = carrier(&answers, |at| !group[at].answer.is_canceled());
     let mut followed = Some(turned);
-    let answered = |answer: Result<Answer, Refused>| {
+    let answered = |(at, answer): (usize, Result<Answer, Refused>)| {
         let answer = answer.map_err(Failure::Refused)?;
-        Ok(match followed.take() {
+        Ok(match followed.take_if(|_| Some(at) == carrier) {
             Some(turned) => Commanded::new(answer, turned, next_wakeup),
             None => Commanded::beside(answer),
         })
     };
-    Ok(answers.into_iter().map(answered).collect())
+    Ok(answers.into_iter().enumerate().map(answered).collect())
+}
+
+/// The index of the answer that carries what follows from all commands: of one that was not
+/// refused, and whose caller still waits if there is such a caller.
+fn carrier<A, R>(answers: &[Result<A, R>], is_awaited: impl Fn(usize) -> bool) -> Option<usize> {
+    let accepted = || (0..answers.len()).filter(|at| answers[*at].is_ok());
+    accepted().find(|at| is_awaited(*at)).or_else(|| accepted().next())
 }
 
 /// Finds, locks and loads the runs of the commands with their schedules, parents and workflows, in
 /// four round trips, however many they are.
 fn prefetch(
     reader: &mut PgTransactionReader<'_>,
-    requests: &[CommandRequest],
+    requests: &[&CommandRequest],
 ) -> Result<(), Failure> {
     let ids: Vec<&RunId> = requests.iter().filter_map(|request| run_of(&request.command)).collect();
     find_keys(reader, &ids)?;
@@ -157,7 +175,9 @@ fn prefetch(
     runs.sort_unstable();
     runs.dedup();
     let (runs, schedules) = core::related(reader, runs)?;
-    let mut loader = ReportLoader::new(reader.shared, &schedules, &runs);
+    // Every row is read again: another worker's command may have changed a cached run, and a
+    // refusal writes nothing that would notice.
+    let mut loader = ReportLoader::uncached();
     let queries = loader.ask(schedules, runs);
     let found = if queries.is_empty() { Vec::new() } else { reader.tx.ask(queries)? };
     loader.keep(reader.tx, &mut reader.loaded, &found)?;
@@ -196,4 +216,20 @@ fn find_keys(reader: &mut PgTransactionReader<'_>, ids: &[&RunId]) -> Result<(),
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::carrier;
+
+    #[test]
+    fn what_follows_goes_to_a_caller_who_waits() {
+        let answers = [Err(()), Ok(()), Ok(()), Err(())];
+        for (awaited, expected) in
+            [(&[0, 1, 2, 3][..], Some(1)), (&[2], Some(2)), (&[0, 3], Some(1)), (&[], Some(1))]
+        {
+            assert_eq!(carrier(&answers, |at| awaited.contains(&at)), expected, "{awaited:?}");
+        }
+        assert_eq!(carrier(&[Err::<(), ()>(())], |_| true), None);
+    }
 }

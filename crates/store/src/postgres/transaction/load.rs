@@ -244,18 +244,24 @@ pub(crate) fn keep_runs(loaded: &mut Loaded, found: &[Row]) -> Result<Vec<RunKey
     let mut keys = Vec::with_capacity(found.len());
     for row in found {
         let key = row.read(run_columns::key)?;
-        match loaded.readable(Wakeup::Run(key), rows::run(row)) {
-            Ok(None) => continue,
-            Ok(Some(run)) => drop(loaded.runs.insert(key, Box::new(run))),
-            // Reported only if the run itself is needed: it may have been loaded as a relative of
-            // another run.
-            Err(Failure::Undecidable { why, .. }) => drop(loaded.unreadable.insert(key, why)),
-            Err(failure) => return Err(failure),
+        if keep_run(loaded, key, row)? {
+            loaded.locked_runs.insert(key);
+            keys.push(key);
         }
-        loaded.locked_runs.insert(key);
-        keys.push(key);
     }
     Ok(keys)
+}
+
+/// Keeps a run that was read, and returns whether it is not set aside. That it cannot be read is
+/// reported only if the run itself is needed: it may have been loaded as a relative of another run.
+pub(crate) fn keep_run(loaded: &mut Loaded, key: RunKey, row: &Row) -> Result<bool, Failure> {
+    match loaded.readable(Wakeup::Run(key), rows::run(row)) {
+        Ok(None) => return Ok(false),
+        Ok(Some(run)) => drop(loaded.runs.insert(key, Box::new(run))),
+        Err(Failure::Undecidable { why, .. }) => drop(loaded.unreadable.insert(key, why)),
+        Err(failure) => return Err(failure),
+    }
+    Ok(true)
 }
 
 /// Loads and locks schedules; waits for the locks.

@@ -348,9 +348,12 @@ impl TransactionReader for PgTransactionReader<'_> {
             .is_some_and(|(began, now)| now.monotonic.saturating_sub(began.monotonic) > LONG_TURN)
     }
 
-    fn ready(&mut self, limit: usize) -> Result<Vec<RunKey>, Failure> {
-        let sql = "SELECT key FROM open_runs WHERE waits_for_slot ORDER BY key + 0 LIMIT $1";
-        self.free_keys(sql, vec![param(row_count(limit))])
+    fn ready(&mut self, except: &[WorkflowId], limit: usize) -> Result<Vec<RunKey>, Failure> {
+        let sql = "SELECT key FROM (SELECT key, key + 0 AS at, workflow FROM open_runs
+                     WHERE waits_for_slot ORDER BY at LIMIT 10000) r
+                   WHERE workflow <> ALL($1) ORDER BY at LIMIT $2";
+        let except: Vec<i64> = except.iter().map(|workflow| workflow.0).collect();
+        self.free_keys(sql, vec![param(except), param(row_count(limit))])
     }
 
     fn active_runs(&mut self, id: WorkflowId, limit: usize) -> Result<Vec<RunKey>, Failure> {

@@ -28,8 +28,18 @@ pub(crate) struct ReportLoader {
 }
 
 impl ReportLoader {
-    pub(crate) fn new(shared: &Shared, schedules: &[i64], runs: &[i64]) -> ReportLoader {
-        let known = shared.memory.take(schedules, runs);
+    /// Loads what this node has cached from its cache. A cached run that is not locked may be
+    /// stale: only a write of it notices. So this is for reports that write what they are about.
+    pub(crate) fn cached(shared: &Shared, schedules: &[i64], runs: &[i64]) -> ReportLoader {
+        ReportLoader::with(shared.memory.take(schedules, runs))
+    }
+
+    /// Locks and reads every row.
+    pub(crate) fn uncached() -> ReportLoader {
+        ReportLoader::with(Remembered::default())
+    }
+
+    fn with(known: Remembered) -> ReportLoader {
         ReportLoader {
             known,
             unlocked: Vec::new(),
@@ -173,11 +183,9 @@ fn keep_schedules(loaded: &mut Loaded, found: &[Row]) -> Result<(), Failure> {
 
 fn keep_runs(loaded: &mut Loaded, found: &[Row]) -> Result<(), Failure> {
     for row in found {
-        let what = Wakeup::Run(row.read(run_columns::key)?);
-        let Some(run) = loaded.readable(what, rows::run(row))? else { continue };
-        let run = Box::new(run);
-        if loaded.locked_runs.contains(&run.key) {
-            loaded.runs.insert(run.key, run);
+        let key = row.read(run_columns::key)?;
+        if loaded.locked_runs.contains(&key) {
+            load::keep_run(loaded, key, row)?;
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Caches that the connections of one node share. All of it can be read again.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use calendar::Zones;
@@ -45,6 +45,7 @@ pub(crate) struct Shared {
     /// How far the database's clock is ahead of this machine's.
     pub(crate) offset: Offset,
     last_call: AtomicI64,
+    is_look_owed: AtomicBool,
     pub(crate) horizon: WakeupCache,
     pub(crate) memory: RowCache,
     /// Schedules, runs and handlers that are set aside, as far as this node knows.
@@ -75,6 +76,7 @@ impl Shared {
             attempts: Mutex::default(),
             offset: Offset::new(),
             last_call: AtomicI64::new(i64::MIN),
+            is_look_owed: AtomicBool::new(false),
             horizon: WakeupCache::new(),
             memory: RowCache::default(),
             passed_over: RwLock::default(),
@@ -193,24 +195,33 @@ impl Shared {
         }
     }
 
-    /// Whether enough time has passed since the last [`Call::Look`] of this node.
+    /// Notes that something has come to wait of which the other nodes do not know yet.
+    pub(crate) fn owe_look(&self) {
+        self.is_look_owed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether other nodes do not know yet of something that waits, and enough time has passed
+    /// since the last [`Call::Look`] of this node. If so, it is about to be sent.
     pub(crate) fn may_call_look(&self, now: Timestamp) -> bool {
         let (now, last) = (now.as_millisecond(), self.last_call.load(Ordering::Relaxed));
-        let may = now.saturating_sub(last) >= CALLED || now < last;
+        let has_paused = now.saturating_sub(last) >= CALLED || now < last;
+        let may = has_paused && self.is_look_owed.swap(false, Ordering::Relaxed);
         if may {
             self.last_call.store(now, Ordering::Relaxed);
         }
         may
     }
 
-    /// The statement that notifies other nodes. They get the message when the transaction commits.
-    pub(crate) fn ask_call(&self, call: Call, node: NodeId) -> Query {
+    /// The statement that notifies the nodes other than the sender, or all of them without a
+    /// sender. They get the message when the transaction commits.
+    pub(crate) fn ask_call(&self, call: Call, sender: Option<NodeId>) -> Query {
         let word = match call {
             Call::Look => "look",
             Call::Renew => "renew",
             Call::Access => "access",
         };
-        let message = format!("{word} {} {}", node.0, self.schema);
+        let sender = sender.map_or_else(|| "-".to_owned(), |node| node.0.to_string());
+        let message = format!("{word} {sender} {}", self.schema);
         Query::new("SELECT pg_notify($1, $2)", vec![param(CHANNEL.to_owned()), param(message)])
     }
 

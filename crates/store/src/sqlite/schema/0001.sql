@@ -209,7 +209,7 @@ CREATE INDEX runs_by_parent ON runs (parent) WHERE parent IS NOT NULL;
 -- For how many runs a family has.
 CREATE INDEX runs_by_root ON runs (root) WHERE root IS NOT NULL;
 
--- item: 0 the step itself, -1 what undoes it, else one of its items.
+-- item: 0 the step itself, -1 what undoes it, -2 its reconciliation, else one of its items.
 CREATE TABLE steps (
   run INTEGER NOT NULL,
   step INTEGER NOT NULL,

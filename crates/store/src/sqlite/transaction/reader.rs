@@ -26,7 +26,7 @@ use crate::sqlite::connections::query;
 use crate::sqlite::transaction::apply_runs::owner;
 use crate::sqlite::transaction::row_cache::RowCache;
 use crate::sqlite::transaction::topic_reader;
-use crate::stored::{code, ms};
+use crate::stored::{code, json, ms};
 
 /// How many definitions are cached. They never change, so any number would be correct.
 const DEFINITIONS: usize = 1_000;
@@ -269,10 +269,12 @@ impl TransactionReader for SqliteTransactionReader<'_> {
         self.run_keys(sql, params![workflow.0, a, b, c, limit])
     }
 
-    fn ready(&mut self, limit: usize) -> Result<Vec<RunKey>, Failure> {
-        let sql = "SELECT key FROM runs INDEXED BY runs_ready
-                   WHERE waits_for_slot = 1 ORDER BY key LIMIT ?1";
-        self.run_keys(sql, params![limit])
+    fn ready(&mut self, except: &[WorkflowId], limit: usize) -> Result<Vec<RunKey>, Failure> {
+        let sql = "SELECT key FROM (SELECT key, workflow FROM runs INDEXED BY runs_ready
+                     WHERE waits_for_slot = 1 ORDER BY key LIMIT 10000)
+                   WHERE workflow NOT IN (SELECT value FROM json_each(?1)) ORDER BY key LIMIT ?2";
+        let except: Vec<i64> = except.iter().map(|workflow| workflow.0).collect();
+        self.run_keys(sql, params![json(&except)?, limit])
     }
 
     fn active_runs(&mut self, id: WorkflowId, limit: usize) -> Result<Vec<RunKey>, Failure> {
