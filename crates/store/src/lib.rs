@@ -237,9 +237,9 @@ pub trait Administration: Queries {
 
 /// Queries of a store. None of them changes it.
 pub trait Queries: Send + Sync + 'static {
-    /// What the node would decide next: a due wakeup, or else a pending or ready run with a key
-    /// after `after`. Changes nothing.
-    fn next_to_decide(&self, now: Timestamp, after: RunKey) -> Answered<'_, Option<Trial>>;
+    /// What the node would decide next of what was there at `by`: a wakeup that was due then, or
+    /// else a pending or ready run that was created by then, with a key after `after`.
+    fn next_to_decide(&self, by: Timestamp, after: RunKey) -> Answered<'_, Option<Trial>>;
 
     /// Everything that is set aside, oldest first.
     fn all_set_aside(&self) -> Answered<'_, Vec<SetAside>>;

@@ -2,6 +2,11 @@
 //! decides over one thing at a time, and stores which one before it does. If it dies again, its
 //! next start knows what killed it. A decision that exhausts memory or stack cannot be caught in
 //! the process that makes it.
+//!
+//! What killed the last node was in the store when that node died. So only what was due or waited
+//! when this node started is decided alone, and what people and programs send meanwhile is not.
+
+use std::collections::HashSet;
 
 use engine::RunKey;
 use engine::turn::Wakeup;
@@ -9,6 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use store::{Failure, Trial};
 
 use super::{Driver, Membership};
+use crate::clock::StoreClock;
 
 /// A node is careful after this many early deaths in a row. A single one may have any reason.
 const DEATHS: u32 = 2;
@@ -21,12 +27,19 @@ const SETTLED: SignedDuration = SignedDuration::from_mins(10);
 pub(super) const WHY: &str = "nodes died three times in a row while they decided over this alone";
 
 /// How a node starts: carefully after early deaths, as usual otherwise.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Start {
     /// How many things the node may still decide over alone.
     trials: usize,
     /// What the next turn, or the last one, decides over alone.
     trial: Option<Trial>,
+    /// When the node joined, by the store's clock.
+    joined_at: Timestamp,
+    /// Whether something may be left that was due or waited when the node joined.
+    has_more: bool,
+    /// Runs with attempts that turns over one thing alone have begun. Their reports are decided
+    /// alone as well.
+    suspects: HashSet<RunKey>,
     /// The last run that was tried alone. The search continues with keys after it.
     after: RunKey,
     /// When a death stops counting as early, by this machine's clock. `None` once that is stored.
@@ -34,7 +47,7 @@ pub(super) struct Start {
 }
 
 impl Start {
-    pub(super) fn new(early_deaths: u32, now: Timestamp) -> Start {
+    pub(super) fn new(early_deaths: u32, clock: &StoreClock) -> Start {
         let is_careful = early_deaths >= DEATHS;
         if is_careful {
             tracing::warn!(
@@ -46,8 +59,11 @@ impl Start {
         Start {
             trials: if is_careful { TRIALS } else { 0 },
             trial: None,
+            joined_at: clock.now(),
+            has_more: true,
+            suspects: HashSet::new(),
             after: RunKey(i64::MIN),
-            settles_at: now.checked_add(SETTLED).ok(),
+            settles_at: clock.machine_now().checked_add(SETTLED).ok(),
         }
     }
 
@@ -55,6 +71,18 @@ impl Start {
     /// another.
     pub(super) fn is_careful(&self) -> bool {
         self.trials > 0
+    }
+
+    /// The run whose report the next turn decides over alone, if its report comes first.
+    pub(super) fn tries_report_of(&self, run: RunKey) -> bool {
+        self.trial == Some(Trial::Due(Wakeup::Run(run)))
+    }
+
+    /// Notes that a turn has begun an attempt of this run.
+    pub(super) fn has_begun(&mut self, run: RunKey) {
+        if self.trial.is_some() {
+            self.suspects.insert(run);
+        }
     }
 
     /// The one run that the next turn begins or continues.
@@ -110,13 +138,21 @@ impl Driver {
         Ok(())
     }
 
-    async fn next_trial(&self) -> Result<Option<Trial>, Failure> {
+    async fn next_trial(&mut self) -> Result<Option<Trial>, Failure> {
         if !self.start.is_careful() || self.stopping {
             return Ok(None);
         }
-        match self.reports.first() {
-            Some(report) => Ok(Some(Trial::Due(Wakeup::Run(report.run)))),
-            None => self.store.next_to_decide(self.clock.now(), self.start.after).await,
+        let suspects = &self.start.suspects;
+        let of_suspect = self.reports.iter().position(|report| suspects.contains(&report.run));
+        if let Some(index) = of_suspect {
+            self.reports.swap(0, index);
+            return Ok(Some(Trial::Due(Wakeup::Run(self.reports[0].run))));
         }
+        if !self.start.has_more {
+            return Ok(None);
+        }
+        let next = self.store.next_to_decide(self.start.joined_at, self.start.after).await?;
+        self.start.has_more = next.is_some();
+        Ok(next)
     }
 }

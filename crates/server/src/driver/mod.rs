@@ -108,7 +108,7 @@ impl Driver {
         let joined = store.join(name, Moment::new(now, now)).await?;
         tracing::info!(node = %joined.node, earlier_lives = joined.gone, "joined");
         hub.set_node(joined.node, capacity);
-        let start = careful::Start::new(joined.early_deaths, clock.machine_now());
+        let start = careful::Start::new(joined.early_deaths, &clock);
         let driver = Driver {
             awake_since: awake_since(&*store, joined.node, clock.now()).await?,
             last_seen: clock.machine_now(),
@@ -288,6 +288,7 @@ impl Driver {
         for effect in effects {
             match effect {
                 Effect::Perform(perform) => {
+                    self.start.has_begun(perform.run);
                     let attempt = (perform.run, perform.token);
                     if self.performed.held().insert(attempt, perform.workflow).is_some() {
                         continue;

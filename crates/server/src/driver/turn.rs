@@ -37,8 +37,12 @@ impl Driver {
         let now = self.clock.now();
         let mut reports = std::mem::take(&mut self.reports);
         let is_single = self.single > 0 || self.is_alone();
-        if is_single && reports.len() > 1 {
-            self.reports = reports.split_off(1);
+        // A turn over something else that is due takes no report: those wait for the next turn.
+        let tries_first =
+            |first: &Report| !self.is_alone() || self.start.tries_report_of(first.run);
+        let taken = usize::from(reports.first().is_some_and(tries_first));
+        if is_single && reports.len() > taken {
+            self.reports = reports.split_off(taken);
         }
         // A report may arrive twice, or for an attempt that this node no longer holds.
         let ended: HashSet<_> = reports.iter().map(|report| (report.run, report.token)).collect();

@@ -365,8 +365,8 @@ impl Administration for Postgres {
 impl Queries for Postgres {
     view_methods!(view);
 
-    fn next_to_decide(&self, now: Timestamp, after: RunKey) -> Answered<'_, Option<Trial>> {
-        self.renewals.ask(move |core| core.next_to_decide(now, after))
+    fn next_to_decide(&self, by: Timestamp, after: RunKey) -> Answered<'_, Option<Trial>> {
+        self.renewals.ask(move |core| core.next_to_decide(by, after))
     }
 
     fn rules(&self) -> Arc<Rules> {

@@ -354,8 +354,8 @@ impl Administration for Sqlite {
 impl Queries for Sqlite {
     view_methods!(view);
 
-    fn next_to_decide(&self, now: Timestamp, after: RunKey) -> Answered<'_, Option<Trial>> {
-        self.write(move |core| core.next_to_decide(now, after))
+    fn next_to_decide(&self, by: Timestamp, after: RunKey) -> Answered<'_, Option<Trial>> {
+        self.write(move |core| core.next_to_decide(by, after))
     }
 
     fn rules(&self) -> Arc<Rules> {

@@ -129,3 +129,33 @@ async fn deaths_with_other_reasons_set_nothing_aside() {
         assert_eq!(store.schedule(id).await.unwrap().unwrap().schedule.progress.n, 1);
     }
 }
+
+/// What people start while a node looks for the cause of early deaths did not cause them: it does
+/// not have to be decided alone, and delays nothing that is due.
+#[tokio::test]
+async fn what_comes_after_the_start_is_decided_together() {
+    let Prepared { store, clock, schedules, _ground } = prepared().await;
+    for _ in 0..3 {
+        store.join("node", engine::Moment::new(clock.now(), clock.now())).await.unwrap();
+    }
+    let (sender, _signals) = unbounded_channel();
+    let hub = Arc::new(Hub::new(store.clone(), clock.clone(), sender));
+    let joining =
+        Driver::join(store.clone(), clock.clone(), Arc::new(Endless), hub.clone(), "node", 500);
+    let mut driver = joining.await.unwrap();
+    clock.pass(SignedDuration::from_secs(1));
+    let workflow = store.workflow("nothing", None).await.unwrap().unwrap().workflow.id;
+    for _ in 0..200 {
+        start_through(&hub, &workflow.to_string()).await;
+    }
+    let mut turns = 0;
+    while driver.has_more() {
+        driver.turn().await.unwrap();
+        turns += 1;
+    }
+    assert!(turns < 20, "{turns} turns");
+    assert_eq!(driver.going_on(), 202, "all starts, and both occurrences");
+    for id in schedules {
+        assert_eq!(store.schedule(id).await.unwrap().unwrap().schedule.progress.n, 1);
+    }
+}

@@ -32,9 +32,11 @@ const DUE: &str = sql!(
 );
 const BEGIN: &str = sql!(
     "SELECT min(key) FROM (
-     (SELECT key FROM open_runs WHERE waits_for_slot AND key + 0 > $1 ORDER BY key + 0 LIMIT 1)
+     (SELECT key FROM open_runs WHERE waits_for_slot AND key + 0 > $1 AND created_at <= $2
+      ORDER BY key + 0 LIMIT 1)
      UNION ALL
-     (SELECT min(key) FROM open_runs WHERE status = {pending} AND key + 0 > $1)) r"
+     (SELECT min(key) FROM open_runs
+      WHERE status = {pending} AND key + 0 > $1 AND created_at <= $2)) r"
 );
 
 /// Reads the row an earlier start left, and stores the row of the new start.
@@ -75,13 +77,14 @@ impl Core {
 
     pub(crate) fn next_to_decide(
         &mut self,
-        now: Timestamp,
+        by: Timestamp,
         after: RunKey,
     ) -> Result<Option<Trial>, Failure> {
         self.tx.transact(|tx| {
             tx.begin(Vec::new())?;
-            let due = Query::new(DUE, vec![param(ms(now))]);
-            let found = tx.commit(vec![due, Query::new(BEGIN, vec![param(after.0)])])?;
+            let due = Query::new(DUE, vec![param(ms(by))]);
+            let begin = Query::new(BEGIN, vec![param(after.0), param(ms(by))]);
+            let found = tx.commit(vec![due, begin])?;
             if let Some(row) = found[0].first() {
                 let (kind, id) = row.tuple()?;
                 return Ok(Some(Trial::Due(read_wakeup(kind, id)?)));

@@ -11,6 +11,7 @@ use crate::rows::Row as _;
 use crate::sqlite::connections::query;
 use crate::sqlite::transaction::core::Core;
 use crate::starting::{FIND_ALL, Starting, Trial};
+use crate::stored::ms;
 
 impl Core {
     /// Reads the row an earlier start left, and stores the row of the new start.
@@ -37,22 +38,22 @@ impl Core {
 
     pub(crate) fn next_to_decide(
         &mut self,
-        now: Timestamp,
+        by: Timestamp,
         after: RunKey,
     ) -> Result<Option<Trial>, Failure> {
-        if let Some((_, what)) = self.due(now, 1)?.first() {
+        if let Some((_, what)) = self.due(by, 1)?.first() {
             return Ok(Some(Trial::Due(*what)));
         }
         let ready = "SELECT min(key) FROM runs INDEXED BY runs_ready
-                     WHERE waits_for_slot = 1 AND key > ?1";
+                     WHERE waits_for_slot = 1 AND key > ?1 AND created_at <= ?2";
         let pending = sql!(
             "SELECT min(key) FROM runs INDEXED BY runs_open
-             WHERE status = {pending} AND status {open} AND key > ?1"
+             WHERE status = {pending} AND status {open} AND key > ?1 AND created_at <= ?2"
         );
         let mut keys = Vec::new();
         for sql in [ready, pending] {
             let key: Option<RunKey> =
-                query::only(&self.connection, sql, [after.0], |row| row.single())?;
+                query::only(&self.connection, sql, [after.0, ms(by)], |row| row.single())?;
             keys.extend(key);
         }
         Ok(keys.into_iter().min().map(Trial::Begin))
