@@ -11,6 +11,9 @@ const INTERRUPTED: i32 = 130;
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    /// A file has reached the limit that the system sets for it (`ulimit -f`). With a handler, such
+    /// a write fails like one on a full disk, instead of ending the process.
+    _file_size: Signal,
 }
 
 impl Signals {
@@ -19,6 +22,7 @@ impl Signals {
         Ok(Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
+            _file_size: signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?,
         })
     }
 
