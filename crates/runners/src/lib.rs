@@ -21,6 +21,7 @@ mod own_program;
 mod policy;
 pub mod script;
 mod signature;
+mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +38,7 @@ pub use notification::{MailServer, MailServerError, Notifier, WebhookKeys, Webho
 pub use output_sink::{OutputSink, Stream};
 pub use policy::Policy;
 pub use signature::{WebhookKey, WebhookKeyError};
+pub use tls::http_client;
 
 use script::{FetchAnswer, FetchRequest, WorldFailure};
 

@@ -29,7 +29,9 @@ pub(super) async fn rate(target: &StoreTarget, attempts: u64) -> Result<f64, Fai
     let options = ServerOptions { listen, ..ServerOptions::new(store) };
     let server = Server::start(options).await;
     let server = server.map_err(|error| Failure::Environment(error.to_string()))?;
-    let node = Edge { http: reqwest::Client::new(), url: format!("http://{}", server.address()) };
+    let http = runners::http_client().build();
+    let http = http.map_err(|error| Failure::Environment(error.to_string()))?;
+    let node = Edge { http, url: format!("http://{}", server.address()) };
     node.queue(attempts, server.hub().now()).await?;
     let watch = Stopwatch::start();
     let workers = (0..WORKERS).map(|number| node.work(number));

@@ -132,7 +132,7 @@ impl Line {
                 Failure::Mistake("PUNCTUAL_TOKEN has characters that no token has".to_owned())
             })
         });
-        let mut http = reqwest::Client::builder().timeout(PATIENCE);
+        let mut http = runners::http_client().timeout(PATIENCE);
         if base.host_str().is_some_and(is_loopback) {
             http = http.no_proxy();
         }

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::egress::{Admission, Egress, Refused};
 use crate::mask::Mask;
+use crate::tls::http_client;
 use crate::{Code, Ended, Work};
 
 /// Sends requests to targets that the egress policy admits.
@@ -136,7 +137,7 @@ impl Sender {
 }
 
 fn client(egress: &Arc<Egress>, admission: Admission) -> Result<Client, reqwest::Error> {
-    Client::builder()
+    http_client()
         // A proxy would resolve names itself and bypass the egress check.
         .no_proxy()
         // Our own loop checks each hop and removes credentials.

@@ -52,7 +52,7 @@ impl Exporter {
         exported: Counter,
         dropped: Counter,
     ) -> Result<Exporter, reqwest::Error> {
-        let client = Client::builder()
+        let client = runners::http_client()
             .timeout(ANSWER)
             .redirect(reqwest::redirect::Policy::none())
             .default_headers(target.headers.clone())

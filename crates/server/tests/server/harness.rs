@@ -121,7 +121,7 @@ impl Node {
         change(&mut options);
         let token = options.token.clone();
         let server = Server::start(options).await.unwrap();
-        Node { server, client: reqwest::Client::new(), token, ground }
+        Node { server, client: runners::http_client().build().unwrap(), token, ground }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {

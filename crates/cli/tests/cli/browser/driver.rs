@@ -45,7 +45,7 @@ impl Browser {
     pub(crate) async fn start(kind: Kind) -> Browser {
         let (driver, port) = start_driver();
         let profile = TempDir::new().unwrap();
-        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let client = runners::http_client().no_proxy().build().unwrap();
         let root = format!("http://127.0.0.1:{port}");
         let reply = client.post(format!("{root}/session")).json(&wanted(kind, &profile)).send();
         let reply: Value = reply.await.unwrap().json().await.unwrap();

@@ -73,7 +73,7 @@ async fn pages(node: &Node) -> Vec<String> {
 }
 
 async fn get(node: &Node, path: &str) -> Value {
-    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let client = runners::http_client().no_proxy().build().unwrap();
     let reply = client.get(format!("{}{path}", node.url)).bearer_auth(TOKEN).send().await.unwrap();
     reply.json().await.unwrap()
 }
@@ -153,7 +153,7 @@ fn nothing_needs_a_script() {
 fn every_link_leads_somewhere() {
     let (_home, node) = lived_in();
     wait(async {
-        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let client = runners::http_client().no_proxy().build().unwrap();
         let mut known: BTreeSet<String> = pages(&node).await.into_iter().collect();
         let mut open: VecDeque<String> = known.iter().cloned().collect();
         let mut followed = 0;

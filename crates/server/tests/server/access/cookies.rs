@@ -109,7 +109,7 @@ async fn a_sign_in_with_the_nodes_own_token_is_for_that_token() {
 
 /// A browser that does not follow redirects and keeps no cookies.
 fn browser() -> reqwest::Client {
-    reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap()
+    runners::http_client().redirect(reqwest::redirect::Policy::none()).build().unwrap()
 }
 
 fn form(node: &Node, path: &str, fields: &[(&str, &str)]) -> reqwest::RequestBuilder {

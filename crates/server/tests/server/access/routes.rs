@@ -199,7 +199,7 @@ async fn without_tokens_anyone_on_this_machine_may_do_everything() {
 async fn people_are_asked_to_sign_in() {
     let node = closed().await;
     let client =
-        reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+        runners::http_client().redirect(reqwest::redirect::Policy::none()).build().unwrap();
     let asked = |path: &str, accept: &'static str| {
         send(client.get(node.url(path)).header("accept", accept))
     };

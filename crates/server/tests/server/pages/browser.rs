@@ -22,7 +22,7 @@ pub(crate) struct Browser<'n> {
 impl<'n> Browser<'n> {
     /// Opens a page with a form, and keeps its cookie and key.
     pub(crate) async fn open(node: &'n Node) -> Browser<'n> {
-        let client = reqwest::Client::builder().redirect(Policy::none()).build().unwrap();
+        let client = runners::http_client().redirect(Policy::none()).build().unwrap();
         let reply = send(client.get(node.url("/workflows/new"))).await;
         let cookie = reply.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
         let (_, rest) = reply.text.split_once("name=\"_key\" value=\"").unwrap();

@@ -26,7 +26,7 @@ fn shown(reply: Reply) -> String {
 
 /// Sends a form as a browser does: with the cookie and the key from a page.
 async fn submit(node: &Node, path: &str, fields: &[(&str, &str)]) -> Reply {
-    let client = reqwest::Client::builder().redirect(Policy::none()).build().unwrap();
+    let client = runners::http_client().redirect(Policy::none()).build().unwrap();
     let mut request = client.post(node.url(path)).header("accept", "text/html");
     let mut body = url::form_urlencoded::Serializer::new(String::new());
     match &node.token {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use percent_encoding::percent_decode_str;
-use rustls::crypto::aws_lc_rs;
+use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
 use rustls::{CertificateError, ClientConfig};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -137,7 +137,7 @@ pub(crate) struct Tls {
 impl Tls {
     fn new(trust: Trust) -> Result<Tls, rustls::Error> {
         let is_named = matches!(&trust, Trust::Authorities(authorities) if authorities.is_named);
-        let provider = Arc::new(aws_lc_rs::default_provider());
+        let provider = Arc::new(ring::default_provider());
         let algorithms = provider.signature_verification_algorithms;
         let mut config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
