@@ -42,7 +42,7 @@ macro_rules! number {
 }
 
 /// What statements can name. Conditions stand behind their column: `status {open}`.
-const NAMES: [(&str, &[Part]); 36] = [
+const NAMES: [(&str, &[Part]); 37] = [
     ("pending", &[number!(RunStatus::Pending)]),
     ("running", &[number!(RunStatus::Running)]),
     ("waiting", &[number!(RunStatus::Waiting)]),
@@ -75,6 +75,7 @@ const NAMES: [(&str, &[Part]); 36] = [
     ("event_consumed", &[number!(EventState::Consumed)]),
     ("event_skipped", &[number!(EventState::Skipped)]),
     ("event_not_pending", &[Text("> "), number!(EventState::Pending)]),
+    ("event_in_no_state", &[Text("> "), number!(EventState::Skipped)]),
     ("event_finished", &[Text("> "), number!(EventState::Reserved)]),
     ("consumer", &[number!(HandlerKind::Consumer)]),
     ("started", &[number!(Outcome::Started)]),
@@ -117,6 +118,7 @@ pub(crate) const OPEN: &str = sql!("{open}");
 pub(crate) const UNSUCCESSFUL: &str = sql!("{unsuccessful}");
 pub(crate) const NOT_RUN: &str = sql!("{not_run}");
 pub(crate) const EVENT_NOT_PENDING: &str = sql!("{event_not_pending}");
+pub(crate) const EVENT_IN_NO_STATE: &str = sql!("{event_in_no_state}");
 
 /// The text with its names replaced. Names that are not known stay.
 pub(crate) fn filled(text: &str) -> String {

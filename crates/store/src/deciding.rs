@@ -118,3 +118,23 @@ impl<'d> Deciding<'d> {
         Turn::new(reader, rules, moment, node, capacity).traced(traced).telling(setup)
     }
 }
+
+/// Whether a command of a person or caller is about events: if one of them cannot be read, the
+/// answer is [`about_events`].
+pub(crate) fn is_about_events(command: &Command) -> bool {
+    matches!(command, Command::PublishEvents { .. } | Command::SkipEvent { .. })
+}
+
+/// The failure of a command about events: a refusal in words if an event cannot be read.
+pub(crate) fn about_events(failure: Failure) -> Failure {
+    match failure {
+        Failure::Undecidable { why, .. } if why.starts_with("column events.") => {
+            let message = format!(
+                "The event is stored in a way that cannot be read ({why}). Run `punctual doctor \
+                 --repair`, which mends it, and then try again."
+            );
+            Failure::Refused(Refused::Conflict(message))
+        }
+        failure => failure,
+    }
+}

@@ -45,8 +45,8 @@ pub struct EventView {
     pub event: Event,
     /// The id of the run that works on the event, or worked on it last.
     pub run: Option<RunId>,
-    /// Why the message of the event cannot be read, if it cannot: its payload is shown as null, and
-    /// consumers pass over it.
+    /// Why the message or the state of the event cannot be read, if it cannot: such a payload is
+    /// shown as null and such a state as skipped, and consumers pass over the event.
     pub unreadable: Option<String>,
 }
 

@@ -74,7 +74,10 @@ impl<B: TransactionReader> Turn<'_, B> {
     /// effects were lost together with the response to a commit.
     pub fn perform_lost(&mut self, performed: &[(RunKey, u32)]) -> Result<(), B::Error> {
         for key in self.reader.owned_by(self.context.node, usize::MAX)? {
-            self.load_run(key)?;
+            // A run that is set aside keeps its attempts, and is not there for turns.
+            if !self.load_run(key)? {
+                continue;
+            }
             let run = self.run(key)?;
             let is_stopping = run.state.is_stopping();
             let own = |active: &&run::Activity| active.owner() == Some(self.context.node);

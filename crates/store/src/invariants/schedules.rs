@@ -23,7 +23,7 @@ pub(super) const KEPT_SINCE: &str = "((SELECT max(t.at) FROM (SELECT CAST($1 AS 
 pub(super) const SUCCESSES: &str = "(SELECT count(*) FROM runs AS r
      WHERE r.schedule = p.id AND r.n IS NOT NULL AND r.status = {succeeded})";
 
-pub(super) const SCHEDULES: [Invariant; 11] = [
+pub(super) const SCHEDULES: [Invariant; 12] = [
     Invariant {
         code: "occurrence-without-run",
         message: "occurrence {text} of schedule {id} has started, but names no run: the schedule goes on; \
@@ -105,6 +105,14 @@ pub(super) const SCHEDULES: [Invariant; 11] = [
         from: "progress AS p",
         which: "p.current_repeat > p.run_count",
         mend: &[Set("current_repeat = run_count")],
+    },
+    Invariant {
+        code: "schedule-outcome",
+        message: "the last outcome of schedule {id} is {text}, which is not known",
+        told: "p.id, p.last_outcome",
+        from: "progress AS p",
+        which: "p.last_outcome NOT BETWEEN 0 AND 3",
+        mend: &[Set("last_outcome = NULL")],
     },
     Invariant {
         code: "incident-of-nothing",

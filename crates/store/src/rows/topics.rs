@@ -1,7 +1,7 @@
 //! Topics, their events and subscribers, handlers and their mutations.
 
 use engine::handlers::{Handler, Mutation};
-use engine::topics::{Counts, Event, EventStatus, Message, Subscriber, Topic};
+use engine::topics::{Counts, Event, EventState, EventStatus, Message, Subscriber, Topic};
 use engine::{HandlerId, WorkflowId};
 
 use crate::rows::{Read, Row, columns};
@@ -35,11 +35,16 @@ columns! {
 }
 
 pub(crate) fn event_status(row: &impl Row) -> Read<EventStatus> {
+    event_status_in(row, row.read(event_status_columns::state)?)
+}
+
+/// The status of an event that is in this state, whatever its row says.
+pub(crate) fn event_status_in(row: &impl Row, state: EventState) -> Read<EventStatus> {
     use event_status_columns as column;
     Ok(EventStatus {
         key: row.read(column::key)?,
         topic: row.read(column::topic)?,
-        state: row.read(column::state)?,
+        state,
         attempt: row.read(column::attempt)?,
         run: row.read(column::run)?,
         reason: row.read(column::reason)?,

@@ -1,7 +1,7 @@
 //! Rows that are joined for the views of both stores.
 
 use engine::run::RunStatus;
-use engine::topics::{Event, Message};
+use engine::topics::{Event, EventState, Message};
 use jiff::Timestamp;
 use serde_json::value::RawValue;
 
@@ -9,8 +9,8 @@ use crate::access::{
     AuditEntry, AuditView, SignInView, SignedInWith, TokenRow, TokenView, UnreadableToken,
 };
 use crate::rows::{
-    Read, Row, RunIdColumns, columns, entry, event_columns, event_status, handler, message,
-    mutation, or_why, run, schedule,
+    Read, Row, RunIdColumns, columns, entry, event_columns, event_status_columns, event_status_in,
+    handler, message, mutation, or_why, run, schedule,
 };
 use crate::topic_view::{EventView, HandlerView, MutationView};
 use crate::view::{AlertView, LedgerRow, RunView, ScheduleView};
@@ -74,7 +74,14 @@ pub(crate) fn event_view(row: &impl Row) -> Read<EventView> {
             (Message { message_id, title, payload, causes: Vec::new() }, Some(why))
         }
     };
-    let (status, created_at) = (event_status(row)?, row.read(event_columns::created_at)?);
+    // Nobody works on an event in a state that is not known, as if it were skipped, which is what a
+    // repair makes of it.
+    let (state, unreadable) = match or_why(row.read(event_status_columns::state))? {
+        Ok(state) => (state, unreadable),
+        Err(why) => (EventState::Skipped, Some(why)),
+    };
+    let status = event_status_in(row, state)?;
+    let created_at = row.read(event_columns::created_at)?;
     Ok(EventView { event: Event { message, status, created_at }, run, unreadable })
 }
 

@@ -3,7 +3,7 @@
 use engine::topics::EventState;
 use engine::{TopicId, WorkflowId};
 
-use crate::codes::{EVENT_NOT_PENDING, sql};
+use crate::codes::{EVENT_IN_NO_STATE, EVENT_NOT_PENDING, sql};
 use crate::failure::Failure;
 use crate::rows::{
     self, Row as _, columns, event_view_columns, handler_view_columns, mutation_view_columns,
@@ -135,7 +135,17 @@ fn page_sql<R: Reader>(query: &EventQuery, states: &[EventState]) -> String {
         let order = format!("created_at {order}, {key} {order}");
         R::branch(&format!("SELECT * FROM events {of} AND {after} ORDER BY {order} LIMIT $4"))
     };
-    let states = states.iter().map(of_state);
+    // A list of all states has those that are in none, too: their topic counts them.
+    let in_no_state = query.state.is_none().then(|| {
+        R::either(
+            format!(
+                "INDEXED BY events_by_state WHERE state {EVENT_NOT_PENDING}
+                   AND state {EVENT_IN_NO_STATE} AND topic = $1"
+            ),
+            format!("WHERE topic + 0 = $1 AND state + 0 {EVENT_IN_NO_STATE}"),
+        )
+    });
+    let states = states.iter().map(of_state).chain(in_no_state);
     let all: Vec<String> =
         states.flat_map(|of| after.iter().map(move |after| branch(&of, after))).collect();
     let first = format!(

@@ -12,7 +12,7 @@ use crate::rows::{
     self, Read, Row, RunIdColumns, alert_columns, approval_columns, or_why, run_id_columns,
 };
 use crate::set_aside::if_readable;
-use crate::view::{self, AlertView, ApprovalQuery, ApprovalView, Cursor, Page, QueueView};
+use crate::view::{self, AlertView, ApprovalQuery, ApprovalView, Cursor, Page, QueueView, Total};
 use crate::views::{Reader, params, run_condition};
 
 /// A row of an approval, with what is needed to complete its view.
@@ -90,7 +90,8 @@ pub(crate) async fn approvals<R: Reader>(
     let cursor = |row: &ApprovalRow| Cursor::Step(row.run, row.step);
     let page = view::page(found, query.limit, query.after.is_none(), cursor);
     let mut definitions = HashMap::new();
-    let mut items = Vec::with_capacity(page.items.len());
+    let on_page = page.items.len();
+    let mut items = Vec::with_capacity(on_page);
     for ApprovalRow { step, workflow, version, view, .. } in page.items {
         let definition = match definitions.entry((workflow, version)) {
             Entry::Occupied(known) => known.into_mut(),
@@ -106,7 +107,13 @@ pub(crate) async fn approvals<R: Reader>(
         let step = view::step_id(definition, step)?;
         items.push(ApprovalView { step, deadline, overdue, ..view });
     }
-    Ok(Page { items, total: page.total, next: page.next })
+    // The total does not count what is left out of this page.
+    let left_out = (on_page - items.len()) as u64;
+    let total = match page.total {
+        Total::Exact(count) => Total::Exact(count.saturating_sub(left_out)),
+        Total::AtLeast(count) => Total::AtLeast(count.saturating_sub(left_out)),
+    };
+    Ok(Page { items, total, next: page.next })
 }
 
 async fn definition(

@@ -4,11 +4,11 @@ use engine::run::{AttemptEnd, RunStatus};
 use serde_json::json;
 use store::{Failure, Report};
 
-use crate::messages::{consumer, gave, only, plain, reserves, topic};
+use crate::messages::{consumer, gave, message, only, plain, reserves, topic};
 use crate::panics::reporting;
 use crate::process::{noop, step, timer};
 use crate::set_aside::{aside, drive};
-use crate::world::{Place, World, failed, minute};
+use crate::world::{Place, World, failed, minute, refusal};
 
 /// The damaging statement, the code of the finding, and whether it is mended.
 pub(crate) const OF_TOPICS: [(&str, &str, bool); 25] = [
@@ -176,4 +176,26 @@ pub(crate) async fn events_with_unreadable_numbers_are_passed_over(mut world: Wo
     let mut listed = world.events("t").await;
     listed.sort();
     assert_eq!(listed, ["a pending 0", "b consumed 0", "c consumed 0", "d pending 0"]);
+}
+
+/// The state of an event is damaged: it is listed as unreadable, and commands about it say what to
+/// do. A repair skips it.
+pub(crate) async fn an_event_in_no_state_is_shown_and_repaired(mut world: World) {
+    world.deploy(0, plain("w")).await;
+    world.tell(1, "t", &["a", "b"]).await;
+    world.close();
+    let sql = "UPDATE events SET state = 99 WHERE message_id = 'a'";
+    world.place().execute(sql.to_owned()).await;
+    world.join(2).await;
+    world.consume(3, &["b"]).await;
+    assert_eq!(world.events("t").await, ["a skipped 0", "b consumed 0"]);
+    let why = world.event("t", "a").await.unreadable.unwrap();
+    assert!(why.contains("unknown code 99"), "{why}");
+    let topic = world.topic_id("t").await;
+    let again = world.try_tell(4, topic, vec![message("a", "{}")]).await;
+    assert!(refusal(again).contains("punctual doctor --repair"));
+    assert!(refusal(world.skip(4, "t", "a").await).contains("punctual doctor --repair"));
+    world.store().check(minute(5), true).await.unwrap();
+    assert!(world.event("t", "a").await.unreadable.is_none());
+    assert_eq!(world.store().check(minute(5), false).await.unwrap(), []);
 }

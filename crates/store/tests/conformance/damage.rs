@@ -70,7 +70,7 @@ const FAR: &str =
     "UPDATE progress SET next_nominal = 4102444800000, next_effective = 4102444800000";
 
 /// Damages that are the same in every store.
-pub(crate) const DAMAGES: [Damage; 91] = [
+pub(crate) const DAMAGES: [Damage; 92] = [
     // The progress of a schedule.
     history("UPDATE progress SET n = 1", "schedule-number", Clean),
     history("UPDATE progress SET n = 0", "schedule-number", Clean),
@@ -257,6 +257,7 @@ pub(crate) const DAMAGES: [Damage; 91] = [
     published("UPDATE topics SET max_attempts = 99"),
     published("UPDATE schedules SET declared = replace(declared, '1h', '7h')"),
     damage(Published, "UPDATE workflows SET live = NULL", "published-without-version", Told),
+    history("UPDATE progress SET last_outcome = 99", "schedule-outcome", Clean),
 ];
 
 /// Does each damage to a store of its own.

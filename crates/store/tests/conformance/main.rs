@@ -40,6 +40,7 @@ mod sqlite;
 mod takeover;
 mod topics;
 mod traces;
+mod unreadable;
 mod views;
 mod waits;
 mod workflows;
@@ -212,6 +213,7 @@ macro_rules! suite {
             access: a_token_keeps_the_queues_it_is_for,
             access: an_unreadable_token_is_refused_alone,
             broken_topics: an_unreadable_event_is_passed_over,
+            broken_topics: an_event_in_no_state_is_shown_and_repaired,
             broken_topics: what_needs_a_topic_that_is_gone_is_not_decided,
             broken_topics: events_with_unreadable_numbers_are_passed_over,
             access: sign_ins_end_with_their_token,

@@ -12,6 +12,7 @@ use store::{Failure, Postgres, PostgresClock, PostgresOptions, RunQuery, Store};
 use tokio_postgres::NoTls;
 
 use crate::damage;
+use crate::unreadable;
 use crate::world::{Place, World, codes, minute, performs, succeeded};
 
 /// A schema with a store, in the database for tests. It is dropped with its last handle.
@@ -413,4 +414,19 @@ async fn tables_without_a_schema_version_are_refused_and_left_alone() {
     let (_, insert) = insert.split_once('`').expect("a statement");
     schema.execute(insert).await;
     schema.open().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_unreadable_value_stops_nothing_else() {
+    unreadable::each(|| Box::new(Schema::new()), true).await;
+}
+
+#[tokio::test]
+async fn an_unreadable_value_stops_no_node_that_runs() {
+    unreadable::each(|| Box::new(Schema::new()), false).await;
+}
+
+#[tokio::test]
+async fn a_run_that_cannot_end_stops_no_node() {
+    unreadable::a_run_that_cannot_end_stops_no_node(Box::new(Schema::new())).await;
 }

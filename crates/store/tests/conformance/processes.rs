@@ -282,6 +282,10 @@ pub(crate) async fn a_damaged_approval_hides_no_other(mut world: World) {
     let query = ApprovalQuery { limit: 9, assignees: vec!["ada".to_owned()], after: None };
     let found = world.store().approvals(query).await.unwrap().items;
     assert_eq!(found.iter().map(|view| view.step.as_str()).collect::<Vec<_>>(), ["b"]);
+    // The total counts what is listed.
+    let all = ApprovalQuery { limit: 9, ..ApprovalQuery::default() };
+    let page = world.store().approvals(all).await.unwrap();
+    assert_eq!((page.items.len(), page.total), (2, store::Total::Exact(2)));
 }
 
 pub(crate) async fn an_approval_with_an_unreadable_time_can_be_decided(world: World) {

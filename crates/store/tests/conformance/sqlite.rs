@@ -16,6 +16,7 @@ use crate::damage;
 use crate::messages::plain;
 use crate::panics::reporting;
 use crate::set_aside;
+use crate::unreadable;
 use crate::world::{Place, World, codes, failed, minute};
 
 /// A folder with a store.
@@ -581,4 +582,9 @@ async fn a_consumer_that_panics_when_its_run_ends_is_told_apart() {
     assert_eq!(what, Wakeup::Run(mutation.run), "the consumer itself can be decided");
     world.store().set_aside(what, &why, minute(2)).await.unwrap();
     assert_eq!(turn().await.unwrap().refused, 1);
+}
+
+#[tokio::test]
+async fn an_unreadable_value_stops_nothing_else() {
+    unreadable::each(|| Box::new(Folder::new(false)), true).await;
 }

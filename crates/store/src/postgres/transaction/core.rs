@@ -7,7 +7,7 @@ use engine::{Moment, NodeId, ScheduleId};
 use jiff::{SignedDuration, Timestamp};
 use language::Rules;
 
-use crate::deciding::Deciding;
+use crate::deciding::{Deciding, about_events, is_about_events};
 use crate::failure::Failure;
 use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::nodes::clock::database_now;
@@ -113,7 +113,11 @@ impl Core {
         let Core { tx, shared } = self;
         let mut needs = LockNeeds::default();
         let done = tx.transact(|tx| carry_out(tx, shared, request, &mut needs));
-        done.inspect_err(|failure| shared.doubt(failure))
+        let done = done.inspect_err(|failure| shared.doubt(failure));
+        match is_about_events(&request.command) {
+            true => done.map_err(about_events),
+            false => done,
+        }
     }
 }
 
@@ -233,7 +237,12 @@ fn prefetch(
     };
     let mut due = claimed(reader, schedules, runs)?;
     about.keep_due(handlers)?;
-    prefetch_related(reader, &about)?;
+    // The driver asks for a single wakeup when it looks for what cannot be decided. A failure that
+    // names nothing is then about the first one that is due, so that the search always ends.
+    let first = fair(due.clone(), 1).first().map(|(_, wakeup)| *wakeup);
+    let first = first.or(about.handlers.first().map(|(id, _)| Wakeup::Handler(*id)));
+    let looked_at = first.filter(|_| request.limit == 1);
+    prefetch_related(reader, &about).map_err(|failure| failure.about(looked_at))?;
     due.extend(about.still_due(reader, ms(now)));
     // Wakeups of one instant are sorted by kind: a run before a schedule before a handler.
     let mut due = fair(due, request.limit);
@@ -275,9 +284,11 @@ fn claimed(
     let keys = load::with_free_others(reader.tx, &mut reader.loaded, keys)?;
     let loaded = &reader.loaded;
     let wakes = |id: &ScheduleId| loaded.schedules.get(id).and_then(|schedule| schedule.wake_at());
-    let run_wakes = keys
-        .iter()
-        .filter_map(|key| Some((ms(loaded.runs.get(key)?.wake_at()?), Wakeup::Run(*key))));
+    // A run that cannot be read is due: the engine asks for it, and learns why.
+    let run_wakes = keys.iter().filter_map(|key| match loaded.runs.get(key) {
+        Some(run) => Some((ms(run.wake_at()?), Wakeup::Run(*key))),
+        None => loaded.unreadable.contains_key(key).then_some((i64::MIN, Wakeup::Run(*key))),
+    });
     let schedule_wakes = ids.iter().filter_map(|id| Some((ms(wakes(id)?), Wakeup::Schedule(*id))));
     Ok(run_wakes.chain(schedule_wakes).collect())
 }

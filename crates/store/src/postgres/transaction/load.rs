@@ -473,14 +473,12 @@ pub(crate) fn keep_workflows(
     unlimited: &[Row],
     owned: &[Row],
 ) -> Result<(), Failure> {
-    for row in unlimited {
-        let workflow = rows::workflow(row)?;
-        loaded.workflows.insert(workflow.id, workflow);
+    for row in unlimited.iter().chain(owned) {
+        let id = row.read(workflow_columns::id)?;
+        loaded.workflows.insert(id, rows::or_why(rows::workflow(row))?);
     }
     for row in owned {
-        let workflow = rows::workflow(row)?;
-        loaded.owned_workflows.insert(workflow.id);
-        loaded.workflows.insert(workflow.id, workflow);
+        loaded.owned_workflows.insert(row.read(workflow_columns::id)?);
     }
     Ok(())
 }
@@ -544,11 +542,15 @@ pub(crate) fn keep_overrides(
     found: &[Row],
 ) -> Result<(), Failure> {
     for id in ids {
-        loaded.overrides.entry(ScheduleId(*id)).or_default().clear();
+        loaded.overrides.insert(ScheduleId(*id), Ok(Vec::new()));
     }
     for row in found {
         let id: ScheduleId = row.read(override_columns::schedule)?;
-        loaded.overrides.entry(id).or_default().push(rows::occurrence_override(row)?);
+        let of_schedule = loaded.overrides.entry(id).or_insert_with(|| Ok(Vec::new()));
+        match rows::or_why(rows::occurrence_override(row))? {
+            Ok(one) => of_schedule.iter_mut().for_each(|known| known.push(one.clone())),
+            Err(why) => *of_schedule = Err(why),
+        }
     }
     Ok(())
 }

@@ -21,8 +21,10 @@ pub(crate) struct Loaded {
     pub(crate) runs: ById<RunKey, Box<Run>>,
     /// Runs that cannot be read, and why.
     pub(crate) unreadable: ById<RunKey, String>,
-    pub(crate) workflows: ById<WorkflowId, Workflow>,
-    pub(crate) overrides: ById<ScheduleId, Vec<Override>>,
+    /// The workflows, or why they cannot be read: only what needs such a workflow fails.
+    pub(crate) workflows: ById<WorkflowId, Result<Workflow, String>>,
+    /// The overrides of schedules, or why they cannot be read.
+    pub(crate) overrides: ById<ScheduleId, Result<Vec<Override>, String>>,
     /// Workflows whose row this transaction has locked and may change.
     pub(crate) owned_workflows: HashSet<WorkflowId>,
     /// Schedules that this transaction has locked.
@@ -84,4 +86,11 @@ impl Loaded {
         self.before.insert(id, PreviousRow::of(&schedule));
         Some(schedule)
     }
+}
+
+/// What was loaded for the engine, which needs it now. That it cannot be read is a failure of what
+/// the engine is deciding.
+pub(crate) fn readable<T: Clone>(loaded: Option<&Result<T, String>>) -> Result<Option<T>, Failure> {
+    let unreadable = |why: String| Failure::Undecidable { what: None, why };
+    loaded.cloned().transpose().map_err(unreadable)
 }

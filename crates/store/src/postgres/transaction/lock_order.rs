@@ -13,7 +13,7 @@ use engine::{RunKey, ScheduleId, WorkflowId};
 use crate::failure::Failure;
 use crate::postgres::connections::tx_connection::param;
 use crate::postgres::transaction::load;
-use crate::postgres::transaction::loaded::Loaded;
+use crate::postgres::transaction::loaded::{Loaded, readable};
 use crate::postgres::transaction::lock_retry::LockNeeds;
 use crate::postgres::transaction::reader::PgTransactionReader;
 use crate::rows::Row as _;
@@ -121,7 +121,7 @@ impl PgTransactionReader<'_> {
                 self.free_workflow(id)?
             }
         }
-        Ok(self.loaded.workflows.get(&id).cloned())
+        readable(self.loaded.workflows.get(&id))
     }
 
     /// Locks a workflow exclusively, because it or its handlers will be changed.

@@ -33,7 +33,7 @@ use crate::postgres::rows::narrow;
 use crate::postgres::transaction::claims;
 use crate::postgres::transaction::last_steps::{self, LAST_STEPS};
 use crate::postgres::transaction::load;
-use crate::postgres::transaction::loaded::Loaded;
+use crate::postgres::transaction::loaded::{Loaded, readable};
 use crate::postgres::transaction::lock_retry::LockNeeds;
 use crate::postgres::transaction::topic_load::LoadedTopics;
 use crate::rows::{Row as _, step_columns};
@@ -198,7 +198,7 @@ impl TransactionReader for PgTransactionReader<'_> {
         if !self.loaded.overrides.contains_key(&id) {
             load::overrides(self.tx, &mut self.loaded, vec![id.0])?;
         }
-        Ok(self.loaded.overrides.get(&id).cloned().unwrap_or_default())
+        Ok(readable(self.loaded.overrides.get(&id))?.unwrap_or_default())
     }
 
     fn triggered_schedules(&mut self, id: WorkflowId) -> Result<Vec<Box<Schedule>>, Failure> {

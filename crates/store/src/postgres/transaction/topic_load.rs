@@ -86,8 +86,8 @@ const WAITING_RUNS: &str = "SELECT c.run FROM unnest($1::bigint[]) AS t (id)
 pub(crate) struct LoadedTopics {
     /// Set-aside handlers: skipped if they cannot be read.
     pub(crate) set_aside: Arc<HashSet<Wakeup>>,
-    /// Topics that this transaction has locked.
-    pub(crate) topics: ById<TopicId, Topic>,
+    /// Topics that this transaction has locked, or why they cannot be read.
+    pub(crate) topics: ById<TopicId, Result<Topic, String>>,
     /// The same topics, by workflow and name.
     named: HashMap<(Option<WorkflowId>, String), TopicId>,
     /// The subscribers of these topics, in order.
@@ -95,8 +95,8 @@ pub(crate) struct LoadedTopics {
     /// The parts that wait for these topics, oldest run first: all of them, or the first ones and
     /// one more.
     pub(crate) waits: ById<TopicId, Vec<(RunKey, Part)>>,
-    /// The events that runs have reserved.
-    pub(crate) reserved: ById<RunKey, Vec<EventStatus>>,
+    /// The events that runs have reserved, or why they cannot be read.
+    pub(crate) reserved: ById<RunKey, Result<Vec<EventStatus>, String>>,
     /// The statuses of the events that a command publishes, by message id.
     pub(crate) event_statuses: Option<(TopicId, HashMap<String, EventStatus>)>,
     /// Handlers whose workflows this transaction has locked.
@@ -137,12 +137,14 @@ impl LoadedTopics {
 
     pub(crate) fn keep_reserved(&mut self, runs: &[i64], found: &[Row]) -> Result<(), Failure> {
         for run in runs {
-            self.reserved.insert(RunKey(*run), Vec::new());
+            self.reserved.insert(RunKey(*run), Ok(Vec::new()));
         }
         for row in found {
-            let status = rows::event_status(row)?;
-            if let Some(run) = status.run {
-                self.reserved.entry(run).or_default().push(status);
+            let Some(run) = row.read(event_status_columns::run)? else { continue };
+            let reserved = self.reserved.entry(run).or_insert_with(|| Ok(Vec::new()));
+            match rows::or_why(rows::event_status(row))? {
+                Ok(status) => reserved.iter_mut().for_each(|known| known.push(status.clone())),
+                Err(why) => *reserved = Err(why),
             }
         }
         Ok(())
@@ -156,11 +158,14 @@ impl LoadedTopics {
         waits: &[Row],
     ) -> Result<(), Failure> {
         for row in topics {
-            let topic = rows::topic(row)?;
-            self.subscribers.insert(topic.id, Vec::new());
-            self.waits.insert(topic.id, Vec::new());
-            self.named.insert((topic.workflow, topic.name.clone()), topic.id);
-            self.topics.insert(topic.id, topic);
+            let id = row.read(topic_columns::id)?;
+            self.subscribers.insert(id, Vec::new());
+            self.waits.insert(id, Vec::new());
+            let topic = rows::or_why(rows::topic(row))?;
+            if let Ok(topic) = &topic {
+                self.named.insert((topic.workflow, topic.name.clone()), id);
+            }
+            self.topics.insert(id, topic);
         }
         for row in subscribers {
             let (topic, workflow, handler): (TopicId, _, _) = row.tuple()?;

@@ -13,6 +13,7 @@ use crate::codes::sql;
 use crate::failure::Failure;
 use crate::postgres::connections::query::{is_storable, row_count};
 use crate::postgres::connections::tx_connection::param;
+use crate::postgres::transaction::loaded::readable;
 use crate::postgres::transaction::reader::PgTransactionReader;
 use crate::postgres::transaction::topic_load::{self, WAITING};
 use crate::rows::{self, Row as _, event_columns};
@@ -82,7 +83,7 @@ impl PgTransactionReader<'_> {
 
     pub(crate) fn locked_topic(&mut self, id: TopicId) -> Result<Option<Topic>, Failure> {
         self.take_topic(id)?;
-        Ok(self.loaded.topics.topics.get(&id).cloned())
+        readable(self.loaded.topics.topics.get(&id))
     }
 
     pub(crate) fn find_topic(
@@ -127,9 +128,10 @@ impl PgTransactionReader<'_> {
         if !self.loaded.topics.reserved.contains_key(&run) {
             topic_load::reserved(self.tx, &mut self.loaded.topics, run)?;
         }
-        let reserved =
-            |reader: &Self| reader.loaded.topics.reserved.get(&run).cloned().unwrap_or_default();
-        let mut statuses = reserved(self);
+        let reserved = |reader: &Self| {
+            readable(reader.loaded.topics.reserved.get(&run)).map(Option::unwrap_or_default)
+        };
+        let mut statuses = reserved(self)?;
         let is_free = |status: &EventStatus| !self.loaded.topics.topics.contains_key(&status.topic);
         let mut unlocked: Vec<TopicId> =
             statuses.iter().filter(|status| is_free(status)).map(|status| status.topic).collect();
@@ -141,7 +143,7 @@ impl PgTransactionReader<'_> {
             }
             // Read again, now that no other transaction can change them.
             topic_load::reserved(self.tx, &mut self.loaded.topics, run)?;
-            statuses = reserved(self);
+            statuses = reserved(self)?;
         }
         Ok(statuses)
     }

@@ -9,7 +9,7 @@ use language::Rules;
 use rusqlite::{Connection, params};
 
 use crate::codes::{WAKE_NODE, sql};
-use crate::deciding::Deciding;
+use crate::deciding::{Deciding, about_events, is_about_events};
 use crate::failure::Failure;
 use crate::notify_setup::SharedSetup;
 use crate::request::{CommandRequest, Commanded, Idempotency, Joined, TurnRequest, Turned};
@@ -144,7 +144,9 @@ impl Core {
             return Ok(Commanded::replayed(answer, self.next_wakeup()?));
         }
         let CommandRequest { command, moment, node, idempotency, audit, traced } = request;
-        let commanded = self.carry_out(command, moment, node, traced)?;
+        let is_about_events = is_about_events(&command);
+        let commanded = self.carry_out(command, moment, node, traced);
+        let commanded = if is_about_events { commanded.map_err(about_events)? } else { commanded? };
         if let Some(idempotency) = &idempotency {
             self.remember(idempotency, &commanded.answer, moment)?;
         }
