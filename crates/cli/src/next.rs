@@ -252,10 +252,7 @@ impl Answer<'_> {
         let wall = zone.wall(at);
         let text = zone.rfc3339(at);
         let offset = if text.ends_with('Z') { "Z" } else { &text[text.len() - 6..] };
-        let fraction = match at.subsec_millisecond() {
-            0 => String::new(),
-            ms => format!(".{:03}", ms.unsigned_abs()),
-        };
+        let fraction = fraction(at);
         format!("{}{fraction} {offset}", wall.strftime("%a %Y-%m-%d %H:%M:%S"))
     }
 
@@ -265,7 +262,15 @@ impl Answer<'_> {
 }
 
 fn utc(at: Timestamp) -> String {
-    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    format!("{}{}Z", at.strftime("%Y-%m-%dT%H:%M:%S"), fraction(at))
+}
+
+/// The milliseconds of a time that has some: `.134`.
+fn fraction(at: Timestamp) -> String {
+    match at.subsec_millisecond() {
+        0 => String::new(),
+        ms => format!(".{:03}", ms.unsigned_abs()),
+    }
 }
 
 /// Formats a time as `in 3 days`, in the largest unit that fits.

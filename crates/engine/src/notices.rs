@@ -83,7 +83,11 @@ pub fn payload(channel: &Channel, about: &Value) -> Value {
     };
     let is_late = about.get("overdue").and_then(Value::as_bool).unwrap_or(false);
     let says = if is_late { "is late" } else { "is due soon" };
-    let message = format!("{of} {says}: run {}, to be done by {}.", what("run"), what("deadline"));
+    let mut message =
+        format!("{of} {says}: run {}, to be done by {}.", what("run"), what("deadline"));
+    if let Some(link) = about.get("link").and_then(Value::as_str) {
+        message.push_str(&format!("\n\n{link}\n"));
+    }
     message_to(channel, &format!("{of} {says}"), &message, about)
 }
 

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use serde_json::Value;
 
-use super::shown::{self, distance, field, plain, state, table, time, took};
+use super::shown::{self, distance, field, occurrence_time, plain, state, table, time, took};
 use crate::clock;
 use crate::failure::Failure;
 use crate::terminal::{Cell, DIM, OFF};
@@ -56,7 +56,7 @@ fn head(run: &Value, out: &mut dyn Write) -> Result<(), Failure> {
             ("mutation", mutation(&run["mutation"])),
             ("parent", Cell::plain(field(run, "parent"))),
             ("retry of", Cell::plain(field(run, "retry_of"))),
-            ("due", time(run, "effective_at")),
+            ("due", occurrence_time(run, "effective_at")),
             ("created", time(run, "created_at")),
             ("started", time(run, "started_at")),
             ("deadline", time(run, "deadline")),

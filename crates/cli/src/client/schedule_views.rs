@@ -5,7 +5,7 @@ use std::io::Write;
 use jiff::SignedDuration;
 use serde_json::Value;
 
-use super::shown::{self, distance, field, plain, state, table, time};
+use super::shown::{self, distance, field, occurrence_time, plain, state, table, time};
 use crate::clock;
 use crate::failure::Failure;
 use crate::terminal::{Cell, DIM, NOTE, columns, duration};
@@ -46,7 +46,7 @@ pub(super) fn show(schedule: &Value, out: &mut dyn Write) -> Result<(), Failure>
             ("when", Cell::plain(field(schedule, "words"))),
             ("status", state(&field(schedule, "status"))),
             ("", Cell::styled(lives_again, NOTE)),
-            ("next", time(schedule, "next_run_at")),
+            ("next", occurrence_time(schedule, "next_run_at")),
             ("", coming(schedule)),
             ("last run", time(schedule, "last_run_at")),
             ("last outcome", state(&field(schedule, "last_outcome"))),
@@ -75,7 +75,7 @@ fn timeout(schedule: &Value) -> Cell {
 /// Prints one schedule in one line, after a change.
 pub(super) fn line(schedule: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     let next = match schedule["next_run_at"].as_str() {
-        Some(_) => format!(", next {}", time(schedule, "next_run_at").paint(0)),
+        Some(_) => format!(", next {}", occurrence_time(schedule, "next_run_at").paint(0)),
         None => String::new(),
     };
     let (id, name) = (field(schedule, "id"), field(schedule, "name"));
@@ -101,8 +101,8 @@ fn workflow(schedule: &Value) -> String {
 pub(super) fn next(answer: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     let rows = shown::items(answer).iter().map(|due| {
         vec![
-            time(due, "nominal_at"),
-            time(due, "effective_at"),
+            occurrence_time(due, "nominal_at"),
+            occurrence_time(due, "effective_at"),
             distance(due, "effective_at", clock::instant()),
             Cell::styled(field(due, "fate").replace("kept", ""), NOTE),
             Cell::styled(field(due, "reason"), DIM),
@@ -116,7 +116,7 @@ pub(super) fn occurrences(page: &Value, out: &mut dyn Write) -> Result<(), Failu
     let rows = shown::items(page).iter().map(|row| {
         vec![
             Cell::plain(field(row, "n")),
-            time(row, "nominal_at"),
+            occurrence_time(row, "nominal_at"),
             state(&field(row, "outcome")),
             Cell::plain(field(row, "run_id")),
             Cell::styled(field(row, "reason"), DIM),
@@ -148,7 +148,7 @@ pub(super) fn difference(answer: &Value, out: &mut dyn Write) -> Result<(), Fail
         return Ok(());
     }
     let cell = |times: &[Value], at: usize| match times.get(at) {
-        Some(due) => time(due, "nominal_at"),
+        Some(due) => occurrence_time(due, "nominal_at"),
         None => Cell::plain(""),
     };
     let rows = (0..before.len().max(after.len()))
@@ -159,11 +159,11 @@ pub(super) fn difference(answer: &Value, out: &mut dyn Write) -> Result<(), Fail
 
 /// Prints the result of an override.
 pub(super) fn overridden(answer: &Value, out: &mut dyn Write) -> Result<(), Failure> {
-    let at = time(answer, "nominal_at").paint(0);
+    let at = occurrence_time(answer, "nominal_at").paint(0);
     let what = if answer["skip"] == true {
         "is skipped".to_owned()
     } else if answer["move_to"].is_string() {
-        format!("is moved to {}", time(answer, "move_to").paint(0))
+        format!("is moved to {}", occurrence_time(answer, "move_to").paint(0))
     } else if !answer["payload"].is_null() {
         format!("has the payload {}", field(answer, "payload"))
     } else {
@@ -175,7 +175,7 @@ pub(super) fn overridden(answer: &Value, out: &mut dyn Write) -> Result<(), Fail
 /// Prints the occurrences that a backfill will run, or would.
 pub(super) fn backfilled(answer: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     let items = shown::items(answer);
-    let rows = items.iter().map(|due| vec![time(due, "nominal_at")]);
+    let rows = items.iter().map(|due| vec![occurrence_time(due, "nominal_at")]);
     write!(out, "{}", columns(&rows.collect::<Vec<_>>()))?;
     let verb = if answer["dry_run"] == true { "would run" } else { "will run" };
     writeln!(out, "{} {verb}", counted(items.len(), "occurrence"))?;

@@ -40,11 +40,21 @@ pub(super) fn items(value: &Value) -> &[Value] {
 
 /// A time for people to read: `2026-11-15 09:00:00 -05:00`.
 pub(super) fn time(value: &Value, name: &str) -> Cell {
+    time_of(value, name, false)
+}
+
+/// The time of an occurrence, with the fraction of a second that it may have: whoever overrides the
+/// occurrence has to name it exactly.
+pub(super) fn occurrence_time(value: &Value, name: &str) -> Cell {
+    time_of(value, name, true)
+}
+
+fn time_of(value: &Value, name: &str, has_fraction: bool) -> Cell {
     let text = field(value, name);
     let Some((date, rest)) = text.split_once('T') else { return Cell::plain(text) };
     let at = rest.find(['Z', '+', '-']).unwrap_or(rest.len());
     let (clock, offset) = rest.split_at(at);
-    let clock = clock.split('.').next().unwrap_or(clock);
+    let clock = if has_fraction { clock } else { clock.split('.').next().unwrap_or(clock) };
     let space = if offset == "Z" { "" } else { " " };
     Cell::plain(format!("{date} {clock}{space}{offset}"))
 }
@@ -140,6 +150,22 @@ fn not_json(option: &str, text: &str, error: &serde_json::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_occurrence_is_shown_with_the_fraction_of_its_second() {
+        for (at, occurrence, other) in [
+            ("2026-11-15T22:47:03.134Z", "2026-11-15 22:47:03.134Z", "2026-11-15 22:47:03Z"),
+            (
+                "2026-11-15T09:00:00-05:00",
+                "2026-11-15 09:00:00 -05:00",
+                "2026-11-15 09:00:00 -05:00",
+            ),
+        ] {
+            let value = serde_json::json!({ "at": at });
+            assert_eq!(occurrence_time(&value, "at").paint(0), occurrence);
+            assert_eq!(time(&value, "at").paint(0), other);
+        }
+    }
 
     #[test]
     fn a_table_has_one_line_for_each_row() {

@@ -39,6 +39,7 @@ pub use item::{Item, UnknownItem};
 pub use scope::{ItemScope, scope_of_part};
 pub use start::action_of;
 pub use state::{Activity, ActivityStatus, Claimant, RunState, States, StepState, Watch};
+pub use stored_input::trigger_of;
 pub use watch::watch_new_run;
 
 use crate::ids::{RunId, RunKey, ScheduleId, WorkflowId};

@@ -182,7 +182,7 @@ fn build(
 ) -> Result<Scope, ExpressionError> {
     let mut scope = Scope::default();
     let input = StoredInput::of(run);
-    scope.input(input.payload().get())?;
+    scope.input(input.payload_for(definition).get())?;
     for (step, record) in records {
         let Some(id) = definition.steps.get(*step as usize).map(|step| step.id.as_str()) else {
             continue;

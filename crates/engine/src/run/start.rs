@@ -144,7 +144,7 @@ impl<F: RunHistory> Decider<'_, F> {
 
     /// The payload in this run's input.
     pub(super) fn own_payload(&self) -> Box<RawValue> {
-        StoredInput::of(self.run).payload().to_owned()
+        StoredInput::of(self.run).payload_for(self.definition)
     }
 }
 

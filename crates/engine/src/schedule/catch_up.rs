@@ -17,9 +17,11 @@ const LISTED: usize = 1_000;
 /// overrides.
 const LISTED_WITH_OVERRIDES: usize = 100_000;
 
-/// The reason recorded for occurrences that were merged into the latest one, until it is known not
-/// to run.
-const STANDS_FOR_IT: &str = "missed: the latest one stands for it";
+/// What the reason of occurrences that were merged into the latest one says until the number of
+/// that one is known.
+const STANDS_FOR_IT: &str = "the latest one stands for it";
+const MISSED: &str = "missed: ";
+const MISSED_IN_PAUSE: &str = "missed while the schedule was paused: ";
 
 /// The first and the last of several occurrences.
 type Ends = Option<(Due, Due)>;
@@ -33,6 +35,12 @@ impl Decider<'_, '_> {
             _ if self.was_over(due) => {
                 "its time had passed when it was declared, longer ago than the catch-up window"
             }
+            Policy::None if self.was_paused(due) => {
+                "due while the schedule was paused, and catch_up is none"
+            }
+            _ if self.was_paused(due) => {
+                "due while the schedule was paused, longer ago than the catch-up window"
+            }
             Policy::None if due.effective >= self.context.moment.awake_since => {
                 "more were due at once than are looked at one by one, and catch_up is none"
             }
@@ -42,7 +50,7 @@ impl Decider<'_, '_> {
     }
 
     /// Why an occurrence inside the window does not run.
-    fn coalesced_reason(&self) -> String {
+    fn coalesced_reason(&self, due: Due) -> String {
         let CatchUp { policy, limit, .. } = self.context.plan.catch_up;
         match policy {
             Policy::All if limit >= MOST_CAUGHT_UP => {
@@ -52,7 +60,10 @@ impl Decider<'_, '_> {
                 "missed: catch_up makes up for the latest {limit} only; raise its limit, up to \
                  {MOST_CAUGHT_UP}, for more"
             ),
-            Policy::Last | Policy::None => STANDS_FOR_IT.to_owned(),
+            Policy::Last | Policy::None => {
+                let missed = if self.was_paused(due) { MISSED_IN_PAUSE } else { MISSED };
+                format!("{missed}{STANDS_FOR_IT}")
+            }
         }
     }
 
@@ -167,7 +178,7 @@ impl Decider<'_, '_> {
         let reason = match outcome {
             Outcome::Skipped => self.skip_reason(due).unwrap_or_default(),
             Outcome::Missed => self.missed_reason(due).to_owned(),
-            _ => self.coalesced_reason(),
+            _ => self.coalesced_reason(due),
         };
         self.record(&occurrence, outcome, reason, None);
     }
@@ -265,7 +276,7 @@ impl Decider<'_, '_> {
         let more = if count.more { "more than " } else { "" };
         let why = match outcome {
             Outcome::Missed => self.missed_reason(first).to_owned(),
-            _ => self.coalesced_reason(),
+            _ => self.coalesced_reason(first),
         };
         self.decision.ledger.push(Entry {
             schedule: self.schedule.id,
@@ -299,8 +310,8 @@ impl Decider<'_, '_> {
         }
     }
 
-    /// Corrects coalesced occurrences if the one that was to stand for them does not run either:
-    /// they are missed, unless that one was itself merged into another.
+    /// Names the occurrence that stands for the coalesced ones. If it does not run either, they are
+    /// missed, unless it was itself merged into another.
     fn correct_coalesced(&mut self, stand_in: Option<Due>) {
         let Some(stand_in) = stand_in else { return };
         let ledger = &self.decision.ledger;
@@ -313,12 +324,24 @@ impl Decider<'_, '_> {
             Outcome::Coalesced => {
                 (Outcome::Coalesced, format!("missed: {only} was merged into another"))
             }
-            _ => return,
+            _ => {
+                for entry in &mut self.decision.ledger {
+                    let them = if entry.count > 1 { "them" } else { "it" };
+                    let named = format!("occurrence {latest} stands for {them}");
+                    if entry.reason.contains(STANDS_FOR_IT) {
+                        entry.reason = entry.reason.replace(STANDS_FOR_IT, &named).into();
+                    }
+                }
+                return;
+            }
         };
         for entry in &mut self.decision.ledger {
-            if entry.n != latest && entry.reason.contains(STANDS_FOR_IT) {
-                entry.reason = entry.reason.replace(STANDS_FOR_IT, &correct).into();
-                entry.outcome = outcome;
+            for missed in [MISSED_IN_PAUSE, MISSED] {
+                let told = format!("{missed}{STANDS_FOR_IT}");
+                if entry.n != latest && entry.reason.contains(&told) {
+                    entry.reason = entry.reason.replace(&told, &correct).into();
+                    entry.outcome = outcome;
+                }
             }
         }
     }

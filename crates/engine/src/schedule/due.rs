@@ -97,6 +97,14 @@ impl<'b> Decider<'_, 'b> {
         due.effective < self.context.moment.awake_since || self.was_over(due)
     }
 
+    /// Whether the occurrence was due while a node was running and the schedule was paused. Another
+    /// change of the timing leaves no earlier occurrence to decide.
+    pub(super) fn was_paused(&self, due: Due) -> bool {
+        due.effective >= self.context.moment.awake_since
+            && due.effective < self.schedule.updated_at
+            && !self.was_over(due)
+    }
+
     /// Whether the time of the occurrence had passed when its rule was declared.
     pub(super) fn was_over(&self, due: Due) -> bool {
         let is_single = matches!(self.context.plan.timing.rule(), Rule::Once(_));
@@ -155,10 +163,10 @@ impl<'b> Decider<'_, 'b> {
             Verdict::Start => self.start_now(occurrence),
             Verdict::Skip if declared.overlap == Overlap::QueueAll => {
                 let waiting = match queued {
-                    1 => "1 occurrence waits".to_owned(),
-                    queued => format!("{queued} occurrences wait"),
+                    1 => "1 occurrence was waiting".to_owned(),
+                    queued => format!("{queued} occurrences were waiting"),
                 };
-                let reason = format!("the queue is full: {waiting} already");
+                let reason = format!("the queue was full: {waiting} already");
                 self.record(&occurrence, Outcome::Skipped, reason, None);
             }
             Verdict::Skip => {
@@ -172,7 +180,7 @@ impl<'b> Decider<'_, 'b> {
             }
             Verdict::Queue => self.enqueue(occurrence),
             Verdict::Coalesce => {
-                self.record(&occurrence, Outcome::Coalesced, "one is already waiting", None);
+                self.record(&occurrence, Outcome::Coalesced, "one was already waiting", None);
             }
             Verdict::Replace => self.replace(occurrence),
             Verdict::Fail => self.fail(occurrence),
@@ -209,6 +217,7 @@ impl<'b> Decider<'_, 'b> {
         let plain = due.effective.checked_sub(plan.timing.moved_by()).unwrap_or(due.effective);
         let merged = match occurrence.merged {
             0 => String::new(),
+            1 => "; stands for 1 more that was missed".to_owned(),
             n => format!("; stands for {n} more that were missed"),
         };
         let over = self.upcoming().of(due.nominal);
@@ -232,6 +241,8 @@ impl<'b> Decider<'_, 'b> {
             "asked for by a backfill"
         } else if self.was_over(due) {
             "made up for: its time had passed when it was declared"
+        } else if occurrence.made_up && self.was_paused(due) {
+            "made up for: due while the schedule was paused"
         } else if occurrence.made_up && self.was_missed(due) {
             // An occurrence that was queued in time and waits until another node starts was not
             // missed.
@@ -244,7 +255,8 @@ impl<'b> Decider<'_, 'b> {
 
     fn enqueue(&mut self, occurrence: Numbered) {
         self.schedule.progress.queued.push(Queued { occurrence, not_before: None });
-        self.record(&occurrence, Outcome::Queued, self.busy_reason(), None);
+        let reason = format!("queued: {}", self.busy_reason());
+        self.record(&occurrence, Outcome::Queued, reason, None);
     }
 
     fn replace(&mut self, occurrence: Numbered) {
@@ -276,13 +288,13 @@ impl<'b> Decider<'_, 'b> {
     fn busy_reason(&self) -> String {
         match self.schedule.progress.active.first() {
             Some(Active::Running { occurrence, .. }) => {
-                format!("occurrence {} has not ended", occurrence.n)
+                format!("occurrence {} was active", occurrence.n)
             }
             Some(Active::Retrying { occurrence, at, .. }) => {
-                format!("occurrence {} failed and is tried again at {at}", occurrence.n)
+                format!("occurrence {} had failed and was to be tried again at {at}", occurrence.n)
             }
-            Some(Active::ByHand { .. }) => "a run started by hand has not ended".to_owned(),
-            None => "others are waiting to be made up for".to_owned(),
+            Some(Active::ByHand { .. }) => "a run started by hand was active".to_owned(),
+            None => "others were waiting to be made up for".to_owned(),
         }
     }
 

@@ -116,7 +116,8 @@ impl<B: TransactionReader> Turn<'_, B> {
         let definition = self.definition(run.workflow, run.version)?;
         let missing = || Damaged(format!("run {} has no action of a deadline {alert:?}", run.id));
         let action = action_of(&definition, alert).cloned().ok_or_else(missing)?;
-        let about = about(&run, &definition, alert);
+        let public_url = self.context.setup.public_url.as_deref();
+        let about = about(&run, &definition, alert, public_url);
         let (mut started, mut refused) = (Vec::new(), Vec::new());
         if !action.notify.is_empty() {
             let workflow = self.notice_workflow()?;
@@ -235,7 +236,12 @@ fn action_of(definition: &Definition, alert: Alert) -> Option<&DeadlineAction> {
 }
 
 /// The payload for the people who are notified and the workflow that is started.
-fn about(run: &Run, definition: &Definition, alert: Alert) -> serde_json::Value {
+fn about(
+    run: &Run,
+    definition: &Definition,
+    alert: Alert,
+    public_url: Option<&str>,
+) -> serde_json::Value {
     let step = alert.step.and_then(|step| definition.steps.get(step as usize));
     let input: &RawValue = &run.input;
     json!({
@@ -247,5 +253,6 @@ fn about(run: &Run, definition: &Definition, alert: Alert) -> serde_json::Value 
         "at": alert.at.to_string(),
         "overdue": alert.at >= alert.due,
         "input": serde_json::from_str::<serde_json::Value>(input.get()).unwrap_or_default(),
+        "link": public_url.map(|url| format!("{url}/runs/{}", run.id)),
     })
 }

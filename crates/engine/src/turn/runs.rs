@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use jiff::SignedDuration;
+use language::definition::DeclaredBy;
 use serde_json::value::RawValue;
 
 use super::capacity::PARTS;
@@ -575,6 +576,11 @@ fn input_of_schedule(
         if merged > 0 {
             let _ = write!(text, r#","coalesced":{merged}"#);
         }
+    }
+    if let Some(DeclaredBy::Trigger(trigger)) = &schedule.declared_by
+        && let Ok(trigger) = serde_json::to_string(trigger)
+    {
+        let _ = write!(text, r#","trigger_id":{trigger}"#);
     }
     if let Some(trigger) = &schedule.declared.trigger_node_id
         && let Ok(trigger) = serde_json::to_string(trigger)

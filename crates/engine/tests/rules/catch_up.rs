@@ -1,7 +1,7 @@
 //! Catching up after downtime, and when a node is late.
 
 use engine::schedule::{OverrideAction, Status};
-use engine::turn::Command;
+use engine::turn::{Command, Verb};
 
 use crate::world::{World, at, seconds, success};
 
@@ -94,7 +94,7 @@ fn late_ones_run_one_after_the_other_or_side_by_side_where_that_is_allowed() {
 fn what_was_active_before_late_ones_is_in_their_way() {
     let (world, id) = late(r#", "timeout_seconds": 86400"#, 10_000);
     assert_eq!(world.ledger(id)[1..], ["08:32 skipped", "08:33 skipped", "08:34 skipped"]);
-    assert_eq!(reasons(&world, "skipped"), vec!["occurrence 0 has not ended".to_owned(); 3]);
+    assert_eq!(reasons(&world, "skipped"), vec!["occurrence 0 was active".to_owned(); 3]);
 }
 
 #[test]
@@ -293,7 +293,8 @@ fn a_missed_one_that_a_person_skipped_counts_for_nothing() {
         if let Some(count) = merged {
             assert_eq!(stands_for(&world), merged, "{more} {skipped:?}");
             let started = world.memory.ledger.values().rfind(|row| row.run.is_some()).unwrap();
-            let told = format!("; stands for {count} more that were missed");
+            let were = if count == 1 { "was" } else { "were" };
+            let told = format!("; stands for {count} more that {were} missed");
             assert!(started.reason.ends_with(&told), "{}", started.reason);
         }
     }
@@ -400,7 +401,7 @@ fn an_overlap_with_what_is_made_up_for_is_no_error() {
     assert_eq!(world.get(id).status, Status::Active);
     assert_eq!(world.ledger(id)[5..], ["14:00 started", "15:00 skipped", "16:00 started"]);
     let skipped = world.memory.ledger.values().find(|row| row.outcome.name() == "skipped").unwrap();
-    let reason = "occurrence 5 has not ended; no error of the schedule, because others that are late or made up for go first";
+    let reason = "occurrence 5 was active; no error of the schedule, because others that are late or made up for go first";
     assert_eq!(skipped.reason, reason);
 }
 
@@ -480,7 +481,7 @@ fn reasons(world: &World, outcome: &str) -> Vec<String> {
 #[test]
 fn what_stands_for_nothing_is_not_said_to() {
     let (world, _) = down_for_five_hours("");
-    let merged = vec!["missed: the latest one stands for it".to_owned(); 4];
+    let merged = vec!["missed: occurrence 5 stands for it".to_owned(); 4];
     assert_eq!(reasons(&world, "coalesced"), merged);
     // The run of 09:00 continues while no node is awake, so the latest occurrence is skipped.
     let mut world = World::new("2026-03-02T08:30:00Z").working(|_| (seconds(30_000), success()));
@@ -498,9 +499,43 @@ fn what_stands_for_nothing_is_not_said_to() {
 }
 
 #[test]
+fn the_one_that_stands_for_others_is_named_although_a_later_one_was_skipped() {
+    let (mut world, _) = skipped_while_down("", &[14]);
+    world.advance_to("2026-03-02T14:40:00Z");
+    let told = vec!["missed: occurrence 4 stands for it".to_owned(); 3];
+    assert_eq!(reasons(&world, "coalesced"), told);
+}
+
+#[test]
+fn what_a_pause_left_out_says_so() {
+    for (catch_up, outcome, told) in [
+        ("last", "coalesced", "missed while the schedule was paused: occurrence 2 stands for it"),
+        (
+            "last",
+            "started",
+            "made up for: due while the schedule was paused; stands for 1 more that was missed",
+        ),
+        ("all", "started", "made up for: due while the schedule was paused"),
+        ("none", "missed", "due while the schedule was paused, and catch_up is none"),
+    ] {
+        let mut world = World::new("2026-03-02T08:30:00Z");
+        let workflow = world.workflow("w", None);
+        let text = format!(r#"{{"name": "s", "cron": "0 * * * *", "catch_up": "{catch_up}"}}"#);
+        let id = world.schedule(workflow, &text);
+        world.advance_to("2026-03-02T09:30:00Z");
+        world.control(id, Verb::Pause).unwrap();
+        world.advance_to("2026-03-02T11:30:00Z");
+        world.control(id, Verb::Resume { catch_up: true }).unwrap();
+        world.advance_to("2026-03-02T11:31:00Z");
+        let all = reasons(&world, outcome);
+        assert!(all.iter().any(|reason| reason.starts_with(told)), "{catch_up}: {all:?}");
+    }
+}
+
+#[test]
 fn a_full_queue_is_said_to_be_full() {
     for (limit, row, told) in
-        [(1, 2, "1 occurrence waits already"), (2, 3, "2 occurrences wait already")]
+        [(1, 2, "1 occurrence was waiting already"), (2, 3, "2 occurrences were waiting already")]
     {
         let mut world =
             World::new("2026-03-02T08:30:00Z").working(|_| (seconds(30_000), success()));
@@ -514,6 +549,6 @@ fn a_full_queue_is_said_to_be_full() {
         let rows = ["09:00 started", "10:00 queued", "11:00 queued"];
         assert_eq!(world.ledger(id)[..row], rows[..row]);
         assert!(world.ledger(id)[row].ends_with("skipped"));
-        assert_eq!(reasons(&world, "skipped")[0], format!("the queue is full: {told}"));
+        assert_eq!(reasons(&world, "skipped")[0], format!("the queue was full: {told}"));
     }
 }

@@ -79,7 +79,7 @@ fn error_marks_the_schedule_dead_at_ten() {
     let schedule = world.get(id);
     assert_eq!((schedule.status, schedule.progress.next), (Status::Dead, None));
     let error = schedule.progress.last_error.as_deref().unwrap();
-    assert_eq!(error, "occurrence 0 has not ended, and overlap is error");
+    assert_eq!(error, "occurrence 0 was active, and overlap is error");
     assert_eq!(world.runs(id), ["n0-rc0 09:00 succeeded"]);
 }
 
@@ -97,7 +97,7 @@ fn the_reason_of_death_by_overlap_outlives_the_failure_of_the_earlier_run() {
     let schedule = world.get(id);
     assert_eq!(schedule.status, Status::Dead);
     let error = schedule.progress.last_error.as_deref().unwrap();
-    assert_eq!(error, "occurrence 0 has not ended, and overlap is error");
+    assert_eq!(error, "occurrence 0 was active, and overlap is error");
 }
 
 #[test]

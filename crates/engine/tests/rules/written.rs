@@ -359,3 +359,23 @@ fn what_goes_on_side_by_side_counts_once() {
         assert_eq!(world.memory.runs.values().next().unwrap().status, expected, "{takes}");
     }
 }
+
+#[test]
+fn a_run_of_a_trigger_s_schedule_knows_the_trigger() {
+    let text = "name: t\ntriggers: [{id: x, type: schedule, cron: '0 9 * * *'}]\n\
+                steps: [{id: a, type: noop}]\n\
+                outputs: [{name: of, source: '{{ run.trigger_id }}'}]\n";
+    let mut world = World::new("2026-03-02T08:30:00Z");
+    published(&mut world, text);
+    let id = schedules(&world)["x"].id;
+    let run = world.new_run();
+    world.command(Command::StartSchedule { id, run }).unwrap();
+    world.advance_to("2026-03-02T09:01:00Z");
+    let runs: Vec<_> = world.memory.runs.values().collect();
+    assert_eq!(runs.len(), 2);
+    for run in runs {
+        let output: serde_json::Value =
+            serde_json::from_str(run.output.as_ref().unwrap().get()).unwrap();
+        assert_eq!(output, serde_json::json!({ "of": "x" }));
+    }
+}

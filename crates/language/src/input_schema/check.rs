@@ -13,13 +13,16 @@ impl InputSchema {
     /// A missing payload counts as an empty mapping where a mapping is expected.
     pub fn check(&self, payload: &Value) -> Vec<Mistake> {
         let empty = Value::Object(Map::new());
-        let is_none = payload.is_null()
-            && self.types.contains(&JsonType::Object)
-            && !self.types.contains(&JsonType::Null);
+        let is_empty = payload.is_null() && self.takes_none_for_empty();
         let mut mistakes = Vec::new();
-        self.check_at("payload", if is_none { &empty } else { payload }, &mut mistakes);
+        self.check_at("payload", if is_empty { &empty } else { payload }, &mut mistakes);
         mistakes.truncate(MISTAKES);
         mistakes
+    }
+
+    /// Whether a missing payload counts as an empty mapping.
+    pub fn takes_none_for_empty(&self) -> bool {
+        self.types.contains(&JsonType::Object) && !self.types.contains(&JsonType::Null)
     }
 
     fn check_at(&self, path: &str, value: &Value, mistakes: &mut Vec<Mistake>) {
@@ -120,7 +123,7 @@ impl InputSchema {
 }
 
 impl JsonType {
-    fn is_of(self, value: &Value) -> bool {
+    pub(super) fn is_of(self, value: &Value) -> bool {
         match self {
             JsonType::Object => value.is_object(),
             JsonType::Array => value.is_array(),

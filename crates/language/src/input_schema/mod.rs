@@ -193,7 +193,10 @@ impl InputSchema {
     }
 
     pub(crate) fn may_be(&self, kind: JsonType) -> bool {
-        self.types.is_empty() || self.types.contains(&kind)
+        let is_of_type = self.types.is_empty() || self.types.contains(&kind);
+        // The values of `enum` and `const` tell the type where `type` does not.
+        let is_choice = self.choices.is_empty() || self.choices.iter().any(|one| kind.is_of(one));
+        is_of_type && is_choice && self.only.as_ref().is_none_or(|only| kind.is_of(only))
     }
 
     /// The schema that the items of a written list fulfil. A text with templates may become any

@@ -111,9 +111,17 @@ fn a_template_in_place_of_a_program_or_of_its_options() {
     ] {
         check_refused(&format!("command: {command}"), &format!("steps[0].command[{at}]"));
     }
-    for name in
-        ["BASH_ENV", "GIT_SSH_COMMAND", "LD_LIBRARY_PATH", "NODE_OPTIONS", "PATH", "PERL5OPT"]
-    {
+    for name in [
+        "BASH_ENV",
+        "GIT_SSH_COMMAND",
+        "LD_LIBRARY_PATH",
+        "NODE_OPTIONS",
+        "PATH",
+        "PERL5OPT",
+        "PSQLRC",
+        "SSH_ASKPASS",
+        "LD_DEBUG_OUTPUT",
+    ] {
         let step = format!("command: [make], env: {{{name}: '{{{{ input.x }}}}'}}");
         check_refused(&step, &format!("steps[0].env.{name}"));
     }
@@ -172,6 +180,109 @@ fn a_template_in_the_options_of_a_program_that_starts_others() {
         ("[npx, '{{ input.x }}']", 1),
     ] {
         check_refused(&format!("command: {command}"), &format!("steps[0].command[{at}]"));
+    }
+}
+
+#[test]
+fn a_template_at_or_before_the_program_that_a_subcommand_starts() {
+    for (command, at) in [
+        ("[npm, exec, --yes, --offline, --, '{{ input.x }}']", 5),
+        ("[npm, x, --, '{{ input.x }}']", 3),
+        ("[npm, exec, --package, '{{ input.x }}', --, prettier]", 3),
+        ("[npm, exec, --, env, '{{ input.x }}']", 4),
+        ("[npx, -p, '{{ input.x }}', prettier]", 2),
+        ("[uvx, --from, '{{ input.x }}', ruff]", 2),
+        ("[uvx, '{{ input.x }}']", 1),
+        ("[pipx, run, '{{ input.x }}']", 2),
+        ("[uv, run, '{{ input.x }}']", 2),
+        ("[uv, run, python, '{{ input.x }}']", 3),
+        ("[uv, run, docker, exec, box, find, /srv, '{{ input.x }}']", 7),
+        ("[nice, poetry, run, '{{ input.x }}']", 3),
+        ("[bundle, exec, '{{ input.x }}']", 2),
+        ("[conda, run, -n, jobs, '{{ input.x }}']", 4),
+        ("[direnv, exec, ., '{{ input.x }}']", 3),
+        ("[go, run, '{{ input.x }}']", 2),
+        ("[docker, run, --rm, alpine, '{{ input.x }}']", 4),
+        ("[docker, run, '{{ input.x }}']", 2),
+        ("[docker, run, --entrypoint, '{{ input.x }}', alpine]", 3),
+        ("[docker, run, --entrypoint, sh, alpine, -c, '{{ input.x }}']", 6),
+        ("[podman, exec, -it, box, '{{ input.x }}']", 4),
+        ("[docker, compose, exec, -T, web, '{{ input.x }}']", 5),
+        ("[kubectl, exec, pod, --, '{{ input.x }}']", 4),
+        ("[lxc, exec, c, --, '{{ input.x }}']", 4),
+        ("[ip, netns, exec, x, '{{ input.x }}']", 4),
+        ("[pkexec, '{{ input.x }}']", 1),
+        ("[unlisted, exec, '{{ input.x }}']", 2),
+    ] {
+        check_refused(&format!("command: {command}"), &format!("steps[0].command[{at}]"));
+    }
+    for step in [
+        "command: [docker, run, --rm, -e, 'DAY={{ input.x }}', jobs, report, '{{ input.x }}']",
+        "command: [docker, run, --rm, --entrypoint, /report, jobs, '{{ input.x }}']",
+        "command: [docker, exec, -it, box, report, '{{ input.x }}']",
+        "command: [kubectl, exec, -n, jobs, pod, --, report, '{{ input.x }}']",
+        "command: [npm, exec, --yes, --, prettier, '{{ input.x }}']",
+        "command: [npx, --yes, prettier, '{{ input.x }}']",
+        "command: [uv, run, python, job.py, '{{ input.x }}']",
+        "command: [go, run, main.go, '{{ input.x }}']",
+        "command: [./report, exec, '{{ input.x }}']",
+        "command: [report, run, '{{ input.x }}']",
+        "command: [docker, pull, 'jobs:{{ input.x }}']",
+    ] {
+        accept(&definition(step));
+    }
+}
+
+#[test]
+fn a_template_in_the_options_and_texts_of_other_programs() {
+    for (command, at) in [
+        ("[tmux, -L, s, new-session, -d, '{{ input.x }}']", 5),
+        ("[wget, '{{ input.x }}', 'http://example.org']", 1),
+        ("[wget, '--use-askpass={{ input.x }}']", 1),
+        ("[zip, a.zip, f, -T, '{{ input.x }}']", 4),
+        ("[zip, a.zip, f, -T, '-TT{{ input.x }}']", 4),
+        ("[nix-shell, --run, '{{ input.x }}']", 2),
+        ("[java, -jar, '{{ input.x }}']", 2),
+        ("[ansible, all, -a, '{{ input.x }}']", 3),
+        ("[rake, '{{ input.x }}']", 1),
+        ("[just, '{{ input.x }}']", 1),
+        ("[cmake, -P, '{{ input.x }}']", 2),
+        ("[gradle, '{{ input.x }}']", 1),
+        ("[hg, '{{ input.x }}']", 1),
+        ("[erl, -noshell, -eval, '{{ input.x }}']", 3),
+        ("[sbcl, --eval, '{{ input.x }}']", 2),
+        ("[jshell, '{{ input.x }}']", 1),
+        ("[dc, -e, '{{ input.x }}']", 2),
+        ("[mongosh, --eval, '{{ input.x }}']", 2),
+        ("[duckdb, a.db, -c, '{{ input.x }}']", 3),
+        ("[clickhouse-client, --query, '{{ input.x }}']", 2),
+        ("[sqlcmd, -Q, '{{ input.x }}']", 2),
+        ("[cqlsh, -e, '{{ input.x }}']", 2),
+        ("[redis-cli, EVAL, '{{ input.x }}', '0']", 2),
+        ("[nc, -e, '{{ input.x }}', host, '1']", 2),
+        ("[socat, '-', '{{ input.x }}']", 2),
+        ("[tcpdump, -z, '{{ input.x }}']", 2),
+        ("[man, -P, '{{ input.x }}', ls]", 2),
+        ("[sort, '--compress-prog={{ input.x }}', f]", 1),
+        ("[split, '--fil={{ input.x }}', f]", 1),
+        ("[split, --fil, '{{ input.x }}', f]", 2),
+        ("[sed, '--expr={{ input.x }}', f]", 1),
+    ] {
+        check_refused(&format!("command: {command}"), &format!("steps[0].command[{at}]"));
+    }
+    for step in [
+        "command: [java, '-Dday={{ input.x }}', -jar, app.jar, '{{ input.x }}']",
+        "command: [java, -version]",
+        "command: [wget, -O, '{{ input.x }}', --, '{{ input.y }}']",
+        "command: [wget, 'http://example.org/{{ input.x }}']",
+        "command: [zip, a.zip, 'data/{{ input.x }}']",
+        "command: [redis-cli, SET, day, '{{ input.x }}']",
+        "command: [gradle, report, '-Pday={{ input.x }}']",
+        "command: [hg, commit, -m, '{{ input.x }}']",
+        "command: [erl, -version]",
+        "command: [cat], env: {REPORT_OPTIONS: '{{ input.x }}'}",
+    ] {
+        accept(&definition(step));
     }
 }
 
@@ -267,7 +378,15 @@ fn a_program_that_is_read_from_stdin() {
         accept(&definition(&format!("command: {command}, stdin: 'echo hi'")));
     }
     // Without a `stdin` of its own a command reads the input of the run.
-    for command in ["[sh]", "[nice, bash, -s]", "[perl]", "[sudo, -s]", "[psql, db]"] {
+    for command in [
+        "[sh]",
+        "[nice, bash, -s]",
+        "[perl]",
+        "[uv, run, python]",
+        "[direnv, exec, ., sh]",
+        "[sudo, -s]",
+        "[psql, db]",
+    ] {
         check_refused(&format!("command: {command}"), "steps[0].command[0]");
     }
     // In the text of a shell too, where the command comes first and nothing else is its input.

@@ -376,6 +376,14 @@ fn fields_that_the_schema_of_the_input_does_not_list() {
     ] {
         assert_eq!(refuse(&step(wrong))[0].message, message, "{wrong}");
     }
+    for field in ["enum: [daily, null]", "const: daily", "enum: [1, 2], title: x"] {
+        let text = format!(
+            "name: t\ninput: {{type: object, properties: {{kind: {{{field}}}}}}}\n\
+             steps: [{{id: a, type: http, url: 'https://example.com/{{{{ input.kind.x }}}}'}}]\n"
+        );
+        assert_eq!(refuse(&text)[0].message, "input.kind has no x", "{field}");
+        crate::accept(&text.replace(field, "enum: [{x: 1}]"));
+    }
     let over = |items: &str, message: &str| {
         let input = "input: {type: object, properties: {s: {type: string}, o: {type: object}, \
                      rows: {type: array, items: {type: object, \

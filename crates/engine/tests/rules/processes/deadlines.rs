@@ -116,6 +116,22 @@ fn the_invoice_over_a_long_weekend_with_a_holiday() {
 }
 
 #[test]
+fn a_mail_about_a_deadline_has_a_link_to_the_run() {
+    let mut world = World::new("2026-05-22T19:00:00Z");
+    world.setup.public_url = Some("https://punctual.example.com".to_owned());
+    let workflow = publish(&mut world, invoice());
+    let run = start(&mut world, workflow, Value::Null);
+    world.advance_to("2026-05-26T20:00:00Z");
+    let mut told =
+        world.memory.runs.values().filter(|run| run.triggered_by == TriggeredBy::Deadline);
+    let input: Value = serde_json::from_str(told.next().unwrap().input.get()).unwrap();
+    let link = format!("https://punctual.example.com/runs/{}", world.memory.runs[&run].id);
+    let message = input["payload"]["message"].as_str().unwrap();
+    assert!(message.ends_with(&format!(".\n\n{link}\n")), "{message}");
+    assert_eq!(input["payload"]["about"]["link"], link);
+}
+
+#[test]
 fn from_a_saturday_two_working_days_are_tuesday_evening() {
     let (mut world, run) = invoice_from("2026-02-28T19:00:00Z");
     assert_eq!(world.memory.runs[&run].state.watches[0].due, at("2026-03-03T22:00:00Z"));

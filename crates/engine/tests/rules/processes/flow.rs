@@ -277,3 +277,24 @@ fn a_run_gives_what_its_definition_says() {
     world.advance_to("2026-03-02T09:01:00Z");
     assert_eq!(output_of(&world, run), json!({ "who": "Ada", "twice": { "n": 42 } }));
 }
+
+#[test]
+fn no_payload_is_an_empty_object_where_one_is_expected() {
+    for (kind, expected) in [
+        (json!({ "type": ["object"] }), json!({})),
+        (json!({ "type": ["object", "null"] }), Value::Null),
+        (json!({}), Value::Null),
+    ] {
+        let (mut world, _) = taking(World::new(BEGIN), &[]);
+        let outputs = serde_json::from_value(json!([{ "name": "all", "source": "{{ input }}" }]));
+        let definition = Definition {
+            input: Some(serde_json::from_value(kind.clone()).unwrap()),
+            outputs: outputs.unwrap(),
+            ..definition("gives", vec![noop("a")])
+        };
+        let workflow = publish(&mut world, definition);
+        let run = start(&mut world, workflow, Value::Null);
+        world.advance_to("2026-03-02T09:01:00Z");
+        assert_eq!(output_of(&world, run), json!({ "all": expected }), "{kind}");
+    }
+}

@@ -14,22 +14,35 @@ pub const EXEC_NOT_ALLOWED: &str = "exec_not_allowed";
 const SHELL: [&str; 2] = ["/bin/sh", "-c"];
 /// Variables in which programs look for other programs, libraries, options, or files to run first.
 /// Whoever chooses their values chooses what runs.
-const OPTION_VARIABLES: [&str; 41] = [
+const OPTION_VARIABLES: [&str; 65] = [
     "BASHOPTS",
     "BASH_ENV",
+    "BROWSER",
+    "BUNDLE_GEMFILE",
     "CLASSPATH",
+    "CURL_HOME",
     "DYLD_INSERT_LIBRARIES",
     "DYLD_LIBRARY_PATH",
     "EDITOR",
+    "ENV",
+    "ERL_AFLAGS",
+    "ERL_FLAGS",
+    "EXINIT",
     "GCONV_PATH",
+    "GEM_HOME",
+    "GEM_PATH",
     "GIT_ASKPASS",
     "GIT_CONFIG_PARAMETERS",
+    "GIT_DIR",
     "GIT_EDITOR",
+    "GIT_EXEC_PATH",
     "GIT_EXTERNAL_DIFF",
     "GIT_PAGER",
     "GIT_PROXY_COMMAND",
     "GIT_SSH",
     "GIT_SSH_COMMAND",
+    "GIT_TEMPLATE_DIR",
+    "GNUMAKEFLAGS",
     "HOME",
     "IFS",
     "JAVA_TOOL_OPTIONS",
@@ -37,7 +50,12 @@ const OPTION_VARIABLES: [&str; 41] = [
     "LD_AUDIT",
     "LD_LIBRARY_PATH",
     "LD_PRELOAD",
+    "LESS",
+    "LESSCLOSE",
     "LESSOPEN",
+    "LUA_INIT",
+    "LUA_PATH",
+    "MAKEFILES",
     "MAKEFLAGS",
     "MANPAGER",
     "NODE_OPTIONS",
@@ -47,7 +65,9 @@ const OPTION_VARIABLES: [&str; 41] = [
     "PERL5DB",
     "PERL5LIB",
     "PERL5OPT",
+    "PHPRC",
     "PROMPT_COMMAND",
+    "PSQLRC",
     "PYTHONHOME",
     "PYTHONPATH",
     "PYTHONSTARTUP",
@@ -55,8 +75,24 @@ const OPTION_VARIABLES: [&str; 41] = [
     "RUBYOPT",
     "SHELLOPTS",
     "TAR_OPTIONS",
+    "VIMINIT",
     "VISUAL",
+    "WGETRC",
+    "XDG_CONFIG_HOME",
+    "ZDOTDIR",
 ];
+/// Endings of the names of variables that name a program, in any program's own.
+const PROGRAM_ENDINGS: [&str; 6] =
+    ["_ASKPASS", "_EDITOR", "_PAGER", "_PRELOAD", "_RSH", "_JAVA_OPTIONS"];
+/// Beginnings of the names of variables that configure a program.
+const PROGRAM_BEGINNINGS: [&str; 4] = ["DYLD_", "GIT_CONFIG", "LD_", "npm_config_"];
+
+/// Whether the value of a variable with this name may choose what runs.
+fn chooses_program(name: &str) -> bool {
+    OPTION_VARIABLES.contains(&name)
+        || PROGRAM_ENDINGS.iter().any(|ending| name.ends_with(ending))
+        || PROGRAM_BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
+}
 
 pub(super) fn read(reading: &mut Reading<'_>, fields: &mut Fields<'_>) -> Option<ExecAction> {
     let shell = fields.boolean(reading, "shell").unwrap_or(false);
@@ -255,8 +291,7 @@ fn variables(reading: &mut Reading<'_>, field: &Field<'_>) -> BTreeMap<String, S
             let flaw = Flaw::new("env", format!("{} is not the name of a variable", cut(name)))
                 .allow("letters, digits and _, not beginning with a digit");
             reading.report(&value_field.path, key_span, flaw);
-        } else if OPTION_VARIABLES.contains(&name)
-            && text_of(&value_field).is_some_and(injection::is_template)
+        } else if chooses_program(name) && text_of(&value_field).is_some_and(injection::is_template)
         {
             refuse_injection(reading, &value_field);
         } else if let Some(value) = argument(reading, &value_field) {

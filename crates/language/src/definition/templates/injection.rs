@@ -7,12 +7,16 @@
 use super::interpreters::{
     Interpreter, Meaning, Shape, interpreter, is_launcher, launcher_values, program_name,
 };
+use super::launches::{Launched, launched};
 use super::starters;
 
 /// Names under which a program reads its own standard input.
 pub(super) const STDIN_FILES: [&str; 4] = ["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"];
 /// Options of `env` with a value in the next word.
 const ENV_VALUED: [&str; 4] = ["-u", "-C", "--unset", "--chdir"];
+/// At most this many programs that start each other, such as `uv run docker exec box env`, are
+/// looked through. A template behind more is refused.
+const LAUNCHES: usize = 16;
 
 /// The content that a command reads from standard input.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,17 +56,36 @@ pub(crate) fn is_template(text: &str) -> bool {
     text.contains("{{")
 }
 
-/// Looks for a template that would become a program.
-pub(crate) fn find(words: &[&str], stdin: Stdin) -> Option<Injection> {
-    let words = split_for_env(words);
+/// Looks for a template that would become a program, in the command and in those that it starts.
+pub(crate) fn find(words: &[&str], mut stdin: Stdin) -> Option<Injection> {
+    let mut words = split_for_env(words);
+    for _ in 0..LAUNCHES {
+        if let Some(found) = find_in_one(&words, stdin) {
+            return Some(found);
+        }
+        match launched(&words)? {
+            Launched::Template(at) => return Some(Injection::Word(at)),
+            Launched::Program(inner, is_container) => {
+                words = inner;
+                // A container is given the run's input only where its options say so.
+                if is_container && stdin == Stdin::Input {
+                    stdin = Stdin::Literal;
+                }
+            }
+        }
+    }
+    words.iter().find(|word| is_template(word.text)).map(|word| Injection::Word(word.at))
+}
+
+fn find_in_one(words: &[Word<'_>], stdin: Stdin) -> Option<Injection> {
     let first = words.first()?;
     if is_template(first.text) {
         return Some(Injection::Word(first.at));
     }
-    if let Some(at) = template_as_command(&words).or_else(|| template_of_env(&words)) {
+    if let Some(at) = template_as_command(words).or_else(|| template_of_env(words)) {
         return Some(Injection::Word(at));
     }
-    match started(&words) {
+    match started(words) {
         Some(at) => {
             let command = words[at];
             let template = is_template(command.text).then_some(command.at);
@@ -73,15 +96,15 @@ pub(crate) fn find(words: &[&str], stdin: Stdin) -> Option<Injection> {
                 return Some(Injection::Stdin);
             }
         }
-        None if stdin != Stdin::Literal && starts_a_shell(&words) => {
+        None if stdin != Stdin::Literal && starts_a_shell(words) => {
             return Some(Injection::Stdin);
         }
         None => {}
     }
-    let lead = lead(&words);
+    let lead = lead(words);
     for (at, word) in words.iter().enumerate() {
         let Some(kind) = interpreter(word.text) else { continue };
-        let is_started = is_started(&words, at);
+        let is_started = is_started(words, at);
         let is_certain = Some(at) == lead || is_started;
         let reads_stdin = match judge(kind, &words[at + 1..]) {
             Judged::InText(at) if is_certain || has_text_option(kind) => {

@@ -58,7 +58,7 @@ const PLAIN: Interpreter = Interpreter {
     data: "",
 };
 
-const INTERPRETERS: [Interpreter; 24] = [
+const INTERPRETERS: [Interpreter; 26] = [
     Interpreter {
         names: &[
             "sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "pdksh", "oksh", "lksh", "rksh",
@@ -145,6 +145,22 @@ const INTERPRETERS: [Interpreter; 24] = [
         data: "v",
         ..PLAIN
     },
+    // The operand is a file or a class that is run.
+    Interpreter {
+        names: &["java", "javaw", "jshell", "kotlin", "dotnet", "mono", "wine"],
+        shape: Shape::Operand,
+        data: "D",
+        ..PLAIN
+    },
+    // The stack calculators can start commands with `!`.
+    Interpreter {
+        names: &["dc", "bc"],
+        shape: Shape::Operand,
+        text: "e",
+        long_text: &["--expression"],
+        file: "f",
+        ..PLAIN
+    },
     // GNU sed has commands that start other programs.
     Interpreter {
         names: &["sed", "gsed"],
@@ -191,7 +207,7 @@ const INTERPRETERS: [Interpreter; 24] = [
 ];
 
 /// Programs that start the command that follows their own words.
-const LAUNCHERS: [&str; 41] = [
+const LAUNCHERS: [&str; 38] = [
     "env",
     "nice",
     "ionice",
@@ -224,9 +240,6 @@ const LAUNCHERS: [&str; 41] = [
     "dumb-init",
     "prlimit",
     "numactl",
-    "npx",
-    "bunx",
-    "uvx",
     "unbuffer",
     "eatmydata",
     "torsocks",
@@ -321,7 +334,10 @@ impl Interpreter {
                 None => (option, false),
             };
             return match name {
-                _ if self.long_text.contains(&name) => Meaning::Text { is_attached },
+                // A long option may be abbreviated.
+                _ if self.long_text.iter().any(|long| name.len() > 2 && long.starts_with(name)) => {
+                    Meaning::Text { is_attached }
+                }
                 "--file" if !self.file.is_empty() => Meaning::File { is_attached },
                 "--assign" if !self.data.is_empty() => Meaning::Data { is_attached },
                 _ if self.long_valued.contains(&name) && !is_attached => Meaning::Values(1),

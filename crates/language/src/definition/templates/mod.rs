@@ -3,6 +3,7 @@
 mod fill;
 pub(super) mod injection;
 mod interpreters;
+mod launches;
 mod starters;
 pub(super) mod working_folder;
 

@@ -22,6 +22,8 @@ struct Starter {
     takes_plus: bool,
     /// How many operands are no code, if those behind them are.
     code_after: Option<usize>,
+    /// Subcommands with code behind them, in small letters.
+    code_commands: &'static [&'static str],
 }
 
 const PLAIN: Starter = Starter {
@@ -34,9 +36,13 @@ const PLAIN: Starter = Starter {
     ends_options: true,
     takes_plus: false,
     code_after: None,
+    code_commands: &[],
 };
 
-const STARTERS: [Starter; 14] = [
+/// A program whose operands are commands, tasks that take code, or addresses that start programs.
+const ALL_CODE: Starter = Starter { ends_options: false, code_after: Some(0), ..PLAIN };
+
+const STARTERS: [Starter; 29] = [
     Starter {
         names: &["find", "gfind"],
         starting: &["-exec", "-execdir", "-ok", "-okdir"],
@@ -189,10 +195,100 @@ const STARTERS: [Starter; 14] = [
         ..PLAIN
     },
     Starter {
-        names: &["npm", "pnpm", "yarn"],
-        starting: &["--call", "--package"],
-        starting_letters: "c",
-        subcommands: &["dlx", "exec", "x"],
+        names: &["tmux", "screen"],
+        starting_letters: "cfpX",
+        valued_letters: "LSTsntxy",
+        ..ALL_CODE
+    },
+    Starter { names: &["socat"], ..ALL_CODE },
+    Starter {
+        names: &["ansible", "ansible-playbook"],
+        starting: &["--args", "--extra-vars", "--module-name", "--inventory", "--module-path"],
+        starting_letters: "aemiM",
+        valued_letters: "ltTuf",
+        ..ALL_CODE
+    },
+    Starter {
+        names: &["rake", "just", "gradle", "gradlew", "mvn", "mvnw", "ant", "task", "invoke"],
+        starting: &["--execute", "--rakefile", "--justfile", "--set", "--init-script", "--file"],
+        starting_letters: "eEprRfIb",
+        ..ALL_CODE
+    },
+    Starter {
+        names: &["cmake", "ctest"],
+        starting: &["--build", "--test-command", "--toolchain"],
+        starting_letters: "PSCBDE",
+        ..ALL_CODE
+    },
+    Starter {
+        names: &["nix-shell"],
+        starting: &["--run", "--command", "--packages", "--expr"],
+        starting_letters: "pEI",
+        ..ALL_CODE
+    },
+    Starter {
+        names: &["erl", "sbcl", "ghci", "iex", "swipl", "maxima", "octave", "gnuplot", "sage"],
+        starting: &["-eval", "--eval", "-run", "-s", "--load", "--rpc-eval"],
+        starting_letters: "ergls",
+        ..ALL_CODE
+    },
+    Starter {
+        names: &["wget"],
+        starting: &["--use-askpass", "--execute", "--config"],
+        starting_letters: "e",
+        valued_letters: "OPaotTwQU",
+        ..PLAIN
+    },
+    Starter { names: &["zip"], starting: &["-TT", "--unzip-command"], ..PLAIN },
+    Starter {
+        names: &["nc", "ncat", "netcat"],
+        starting: &["--exec", "--sh-exec", "--lua-exec"],
+        starting_letters: "ec",
+        valued_letters: "pswiqx",
+        ..PLAIN
+    },
+    Starter {
+        names: &["tcpdump"],
+        starting: &["--postrotate-command"],
+        starting_letters: "z",
+        valued_letters: "iwrcCGWsF",
+        ..PLAIN
+    },
+    Starter {
+        names: &["man", "less", "more"],
+        starting: &["--pager", "--html", "--lesskey-src", "--lesskey-file", "--lesskey-content"],
+        starting_letters: "PHk",
+        takes_plus: true,
+        ..PLAIN
+    },
+    Starter {
+        names: &["hg"],
+        starting: &["--config", "--ssh", "--remotecmd", "--repository"],
+        starting_letters: "eR",
+        valued_letters: "mu",
+        ..PLAIN
+    },
+    Starter {
+        names: &["vagrant"],
+        starting: &["--command", "--ssh-flag"],
+        starting_letters: "cC",
+        ..PLAIN
+    },
+    // Clients of databases with commands of their own, or that evaluate scripts.
+    Starter {
+        names: &["mongosh", "mongo", "clickhouse-client", "clickhouse", "sqlcmd", "cqlsh", "usql"],
+        starting: &["--eval", "--query", "--execute", "--file", "--queries-file"],
+        valued: &["--host", "--port", "--username", "--user", "--database", "--param"],
+        starting_letters: "qQefi",
+        valued_letters: "SUd",
+        ..PLAIN
+    },
+    Starter {
+        names: &["redis-cli", "valkey-cli"],
+        starting: &["--eval", "--pipe"],
+        valued: &["-h", "-p", "-n", "-u", "-s"],
+        subcommands: &["--eval"],
+        code_commands: &["eval", "eval_ro", "config", "function", "module", "script", "acl"],
         ..PLAIN
     },
     Starter {
@@ -204,8 +300,8 @@ const STARTERS: [Starter; 14] = [
     },
     // Clients of databases have commands that start a shell: `.shell`, `\!`, `system`.
     Starter {
-        names: &["sqlite"],
-        starting: &["-cmd", "--cmd", "-init", "--init"],
+        names: &["sqlite", "duckdb"],
+        starting: &["-cmd", "--cmd", "-init", "--init", "-c", "-s", "-f"],
         valued: &["-separator", "-nullvalue"],
         ends_options: false,
         code_after: Some(1),
@@ -323,7 +419,11 @@ pub(super) fn find(words: &[Word<'_>]) -> Option<usize> {
             return Some(word.at);
         }
         let is_operand = before == Before::Nothing && !word.text.starts_with('-');
-        let is_code = is_operand && starter.code_after.is_some_and(|most| operands >= most);
+        let is_behind_code = first_operand.is_some_and(|operand| {
+            starter.code_commands.contains(&operand.to_ascii_lowercase().as_str())
+        });
+        let is_code = is_behind_code
+            || (is_operand && starter.code_after.is_some_and(|most| operands >= most));
         if is_code && is_template(word.text) {
             return Some(word.at);
         }
@@ -351,10 +451,21 @@ impl Starter {
                 known == "-"
                     || known == "--"
                     || (self.takes_plus && known.starts_with('+'))
-                    || self.starting.contains(&option)
+                    || self.is_starting(option)
                     || (is_short && known[1..].contains(|c| self.starting_letters.contains(c)))
             }
         }
+    }
+
+    /// Whether an option starts a command. A long one may be abbreviated, and a short one of
+    /// several letters may have its value behind it.
+    fn is_starting(&self, option: &str) -> bool {
+        let is_long = option.starts_with("--");
+        self.starting.iter().any(|known| {
+            *known == option
+                || (is_long && option.len() > 2 && known.starts_with(option))
+                || (!is_long && known.len() > 2 && option.starts_with(known))
+        })
     }
 
     fn before_next(&self, word: &str) -> Before {
@@ -362,7 +473,7 @@ impl Starter {
         let ends_with = |letters: &str| last.is_some_and(|last| letters.contains(last));
         if self.valued.contains(&word) {
             Before::Valued
-        } else if self.starting.contains(&word) || ends_with(self.starting_letters) {
+        } else if self.is_starting(word) || ends_with(self.starting_letters) {
             Before::Starting
         } else if ends_with(self.valued_letters) {
             Before::Valued

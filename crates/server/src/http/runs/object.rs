@@ -33,6 +33,8 @@ pub(in crate::http) struct RunObject {
     /// The revision of the definition, counted by the server.
     revision: u32,
     schedule_id: Option<String>,
+    /// The trigger that started the run or declares its schedule.
+    trigger_id: Option<String>,
     /// The number of the occurrence.
     n: Option<u64>,
     /// 0, or the number of the retry of the occurrence.
@@ -140,6 +142,7 @@ impl RunObject {
 
     fn with_version(view: RunView, version: AuthorVersion) -> RunObject {
         let RunView { run, workflow_name, parent } = view;
+        let trigger_id = engine::run::trigger_of(&run);
         let (n, retry) = match run.id {
             RunId::Occurrence { n, retry, .. } => (Some(n), retry),
             RunId::Other(_) => (None, 0),
@@ -152,6 +155,7 @@ impl RunObject {
             version,
             revision: run.version,
             schedule_id: run.schedule.map(|id| id.to_string()),
+            trigger_id,
             n,
             retry,
             triggered_by: run.triggered_by.name(),
