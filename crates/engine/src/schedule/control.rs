@@ -199,7 +199,8 @@ impl Decider<'_, '_> {
     ) -> Result<(), Refusal> {
         self.require("backfill", &[Status::Active, Status::Paused, Status::Done])?;
         let limit = limit.min(LARGEST_QUEUE);
-        let mut found = backfilled(self.context.plan, from, to.min(self.now()), limit)?;
+        let (plan, now) = (self.context.plan, self.now());
+        let mut found = self.schedule.backfilled(plan, (from, to), now, limit)?;
         found.retain(|due| !passed_over.contains(&due.nominal));
         let waiting = self.schedule.progress.queued.len();
         if found.len() + waiting > LARGEST_QUEUE as usize {
@@ -218,6 +219,28 @@ impl Decider<'_, '_> {
 }
 
 impl Schedule {
+    /// The occurrences in the range, including both ends, that a backfill makes up for. Those after
+    /// the mark are not among them while the schedule is active or paused: the next turn or the
+    /// resumption decides over them, and would start them a second time.
+    pub fn backfilled(
+        &self,
+        plan: &Plan,
+        (from, to): (Timestamp, Timestamp),
+        now: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<Due>, Refusal> {
+        let end = match self.status {
+            Status::Active | Status::Paused => now.min(self.progress.mark),
+            Status::Done | Status::Dead => now,
+        };
+        let found = backfilled(plan, from, to.min(end), limit);
+        let is_cut = found == Err(Refusal::NothingThere) && self.status == Status::Paused;
+        if is_cut && backfilled(plan, from, to.min(now), limit) != Err(Refusal::NothingThere) {
+            return Err(Refusal::WhilePaused);
+        }
+        found
+    }
+
     /// The instant from which intervals count after this declaration. A new rule counts from now;
     /// new bounds of the same rule do not move its times.
     pub fn anchor_after_edit(&self, declared: &Declared, now: Timestamp) -> Timestamp {
@@ -242,7 +265,7 @@ fn same_rule(one: &TimingSpec, other: &TimingSpec) -> bool {
 }
 
 /// The occurrences in the range, including both ends.
-pub fn backfilled(
+fn backfilled(
     plan: &Plan,
     from: Timestamp,
     to: Timestamp,

@@ -16,7 +16,6 @@ use language::definition::DeclaredBy;
 use language::schedule::{Declared, Plan};
 use serde::{Deserialize, Serialize};
 
-pub use control::backfilled;
 pub use numbered::Numbered;
 pub use outlook::{Ahead, AheadFate, Outlook};
 pub use refusal::Refusal;

@@ -21,6 +21,9 @@ pub enum Refusal {
     NoNextTime,
     /// There are no occurrences in the requested range.
     NothingThere,
+    /// All occurrences in the requested range fell due after the schedule was paused. Resuming the
+    /// schedule decides over them.
+    WhilePaused,
     /// The request covers more occurrences than are allowed at once.
     TooMany { limit: u32 },
     /// With those that wait already, more occurrences would wait than are allowed.
@@ -43,6 +46,10 @@ impl fmt::Display for Refusal {
                 "Cannot revive schedule: its rule has no time after now. Change the rule first.",
             ),
             Refusal::NothingThere => f.write_str("The rule has no occurrence in this range."),
+            Refusal::WhilePaused => f.write_str(
+                "The range has only occurrences that fell due after the schedule was paused. Resume it with \
+                 catch-up to make up for them.",
+            ),
             Refusal::TooMany { limit } => {
                 write!(f, "The range has more than {limit} occurrences. Ask for a shorter one.")
             }

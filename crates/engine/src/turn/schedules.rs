@@ -134,8 +134,8 @@ impl<B: TransactionReader> Turn<'_, B> {
             return Ok(Default::default());
         };
         let limit = limit.min(LARGEST_QUEUE);
-        let Ok(found) = schedule::backfilled(&plan, from, to.min(self.context.moment.now), limit)
-        else {
+        let now = self.context.moment.now;
+        let Ok(found) = schedule.backfilled(&plan, (from, to), now, limit) else {
             return Ok(Default::default());
         };
         if again {

@@ -222,6 +222,32 @@ fn backfill_runs_past_occurrences_after_all() {
     assert_eq!(world.get(id).progress.next.unwrap().effective, at("2026-03-02T09:10:00Z"));
 }
 
+/// The resumption decides over what fell due during the pause. A backfill that ran it before would
+/// make it run twice.
+#[test]
+fn what_fell_due_during_a_pause_is_left_to_the_resumption() {
+    let mut world = World::new("2026-03-02T09:00:00Z").working(|_| (seconds(5), success()));
+    let workflow = world.workflow("w", None);
+    let fields = r#"{"name": "s", "cron": "*/10 * * * *", "catch_up": "all"}"#;
+    let id = world.schedule(workflow, fields);
+    world.advance_to("2026-03-02T09:15:00Z");
+    world.command(Command::ControlSchedule { id, verb: Verb::Pause }).unwrap();
+    world.advance_to("2026-03-02T09:35:00Z");
+    let ask = |from: &str| {
+        let (from, to) = (at(from), at("2026-03-02T09:35:00Z"));
+        Command::Backfill { id, from, to, limit: 10, pace: None, again: true }
+    };
+    let refused = world.command(ask("2026-03-02T09:16:00Z")).unwrap_err().to_string();
+    assert!(refused.contains("after the schedule was paused"), "{refused}");
+    world.command(ask("2026-03-02T09:10:00Z")).unwrap();
+    world.advance_to("2026-03-02T09:36:00Z");
+    assert_eq!(world.runs(id).len(), 2, "09:10 once more");
+    let resume = Verb::Resume { catch_up: true };
+    world.command(Command::ControlSchedule { id, verb: resume }).unwrap();
+    world.advance_to("2026-03-02T09:39:00Z");
+    assert_eq!(world.runs(id).len(), 4, "09:20 and 09:30, once each");
+}
+
 #[test]
 fn a_backfill_beside_a_full_queue_is_told_that_the_queue_is_full() {
     let mut world = World::new("2026-03-02T09:00:00Z").working(|_| (seconds(50_000), success()));

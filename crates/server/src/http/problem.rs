@@ -411,7 +411,9 @@ fn from_schedule(refusal: &schedule::Refusal, detail: String) -> Problem {
         schedule::Refusal::NoNextTime | schedule::Refusal::QueueFull { .. } => {
             Problem::conflict(detail)
         }
-        schedule::Refusal::NothingThere | schedule::Refusal::TooMany { .. } => {
+        schedule::Refusal::NothingThere
+        | schedule::Refusal::WhilePaused
+        | schedule::Refusal::TooMany { .. } => {
             Problem::invalid([Wrong::new("", "range", detail.trim_end_matches('.'))])
         }
     }

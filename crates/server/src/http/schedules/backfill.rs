@@ -6,7 +6,7 @@ use axum::extract::State;
 use calendar::{Zone, parse_duration};
 use engine::ScheduleId;
 use engine::ledger::Outcome;
-use engine::schedule::{Due, backfilled};
+use engine::schedule::Due;
 use engine::turn::{Answer, Command, Refused};
 use jiff::Timestamp;
 use language::schedule::LARGEST_QUEUE;
@@ -137,7 +137,8 @@ pub(super) async fn backfill(
     };
     let again = range.again.unwrap_or_default();
     if range.dry_run == Some(true) {
-        let mut found = backfilled(&plan, from, to.min(app.now()), limit)
+        let mut found = schedule
+            .backfilled(&plan, (from, to), app.now(), limit)
             .map_err(|refusal| Problem::from(Refused::Schedule(refusal)))?;
         let all = found.len();
         let ran = if again { HashSet::new() } else { ran_in(&app, id, &found).await? };

@@ -1,6 +1,6 @@
 //! Backfill on the page of a schedule: shows which past occurrences would run, then runs them.
 
-use engine::schedule::{Due, backfilled};
+use engine::schedule::Due;
 use engine::turn::Refused;
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -103,7 +103,9 @@ fn find(
     let Some(plan) = &looked.plan else {
         return Err(Problem::conflict("The rule cannot be read any more."));
     };
-    let times = backfilled(plan, from, to.min(context.now), limit)
+    let schedule = &looked.view.schedule;
+    let times = schedule
+        .backfilled(plan, (from, to), context.now, limit)
         .map_err(|refusal| Problem::from(Refused::Schedule(refusal)))?;
     Ok(Found { from, to, times })
 }
