@@ -230,8 +230,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         Ok(())
     }
 
-    /// Whether the run's occurrence happens at another time than its rule says. The spread does not
-    /// count as a move.
+    /// Whether the run's occurrence was moved to another time. The spread does not count as a move.
     fn is_moved(&self, key: RunKey) -> bool {
         let Some(run) = self.loaded.runs.get(key) else { return false };
         // A run without a schedule or without times belongs to no occurrence.
