@@ -136,11 +136,12 @@ fn page_sql<R: Reader>(query: &EventQuery, states: &[EventState]) -> String {
         R::branch(&format!("SELECT * FROM events {of} AND {after} ORDER BY {order} LIMIT $4"))
     };
     // A list of all states has those that are in none, too: their topic counts them.
+    // SQLite searches the index by the first of the two conditions, so the narrower one is first.
     let in_no_state = query.state.is_none().then(|| {
         R::either(
             format!(
-                "INDEXED BY events_by_state WHERE state {EVENT_NOT_PENDING}
-                   AND state {EVENT_IN_NO_STATE} AND topic = $1"
+                "INDEXED BY events_by_state WHERE topic = $1 AND state {EVENT_IN_NO_STATE}
+                   AND state {EVENT_NOT_PENDING}"
             ),
             format!("WHERE topic + 0 = $1 AND state + 0 {EVENT_IN_NO_STATE}"),
         )
