@@ -73,7 +73,7 @@ macro_rules! suite {
             commands: pausing_drops_what_waits,
             commands: a_schedule_is_started_by_hand_beside_its_occurrences,
             commands: past_occurrences_run_after_all,
-            commands: what_a_backfill_decided_before_the_clock_was_set_back_is_no_damage,
+            commands: a_backfill_of_what_fell_due_during_a_pause_is_refused,
             commands: a_change_that_gives_a_future_brings_a_schedule_back_to_life,
             commands: what_a_definition_declares_is_not_deleted_by_itself,
             commands: nothing_comes_of_a_paused_workflow,
