@@ -17,8 +17,8 @@ const LISTED: usize = 1_000;
 /// overrides.
 const LISTED_WITH_OVERRIDES: usize = 100_000;
 
-/// What the reason of occurrences that were merged into the latest one says until the number of
-/// that one is known.
+/// Part of the reason of a coalesced occurrence. `correct_coalesced` replaces it with the number of
+/// the occurrence that runs in its stead.
 const STANDS_FOR_IT: &str = "the latest one stands for it";
 const MISSED: &str = "missed: ";
 const MISSED_IN_PAUSE: &str = "missed while the schedule was paused: ";

@@ -47,8 +47,8 @@ impl fmt::Display for Refusal {
             ),
             Refusal::NothingThere => f.write_str("The rule has no occurrence in this range."),
             Refusal::WhilePaused => f.write_str(
-                "The range has only occurrences that fell due after the schedule was paused. Resume it with \
-                 catch-up to make up for them.",
+                "The range has only occurrences that fell due after the schedule was paused. \
+                 Resume it with catch-up to make up for them.",
             ),
             Refusal::TooMany { limit } => {
                 write!(f, "The range has more than {limit} occurrences. Ask for a shorter one.")

@@ -211,7 +211,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         Ok(())
     }
 
-    /// Whether events of a topic start runs through this trigger of a workflow, if they fit.
+    /// Whether this trigger of the workflow is enabled and listens to the topic.
     fn is_triggered(
         &mut self,
         workflow: WorkflowId,
@@ -223,8 +223,8 @@ impl<B: TransactionReader> Turn<'_, B> {
         Ok(trigger.enabled && self.topic_meant(workflow, definition, name)? == Some(topic))
     }
 
-    /// Why this many events cannot be published at once: the triggers of the topic would create too
-    /// many runs.
+    /// The reason to refuse a publication of this many events: the triggers of the topic would
+    /// create too many runs in one transaction.
     fn too_many_to_start(
         &mut self,
         topic: TopicId,

@@ -401,7 +401,8 @@ fn an_overlap_with_what_is_made_up_for_is_no_error() {
     assert_eq!(world.get(id).status, Status::Active);
     assert_eq!(world.ledger(id)[5..], ["14:00 started", "15:00 skipped", "16:00 started"]);
     let skipped = world.memory.ledger.values().find(|row| row.outcome.name() == "skipped").unwrap();
-    let reason = "occurrence 5 was active; no error of the schedule, because others that are late or made up for go first";
+    let reason = "occurrence 5 was active; no error of the schedule, because others that are late \
+                  or made up for go first";
     assert_eq!(skipped.reason, reason);
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct World {
     pub(crate) setup: Setup,
     /// The entities whose decision panicked because a test planted a panic.
     pub(crate) set_aside: HashSet<Wakeup>,
-    /// Whether runs may be waiting for a slot, as the last turn said.
+    /// The answer of the last turn to whether runs may still be waiting for a slot.
     rescan: bool,
     node: NodeId,
     pub(crate) rules: Rules,

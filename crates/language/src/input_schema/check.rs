@@ -20,7 +20,7 @@ impl InputSchema {
         mistakes
     }
 
-    /// Whether a missing payload counts as an empty mapping.
+    /// Whether this schema accepts an object but not null. A run without a payload then gets `{}`.
     pub fn takes_none_for_empty(&self) -> bool {
         self.types.contains(&JsonType::Object) && !self.types.contains(&JsonType::Null)
     }

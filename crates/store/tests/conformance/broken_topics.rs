@@ -130,7 +130,8 @@ pub(crate) async fn an_unreadable_event_is_passed_over(mut world: World) {
     assert_eq!(world.store().check(minute(5), false).await.unwrap(), []);
 }
 
-/// What a run would publish or give back to a topic that is gone is not lost silently.
+/// A run that would publish to a topic that is not stored, or give events back to it, is set aside
+/// instead of losing the events.
 pub(crate) async fn what_needs_a_topic_that_is_gone_is_not_decided(mut world: World) {
     let publish = json!({"type": "publish", "topic": "u", "payload": {"n": 1}});
     let steps = [step("wait", &[], timer(5)), step("tell", &["wait"], publish)];

@@ -18,7 +18,8 @@ struct Launch {
     data: &'static [&'static str],
     /// The number of operands before the program.
     operands: usize,
-    /// Whether the program has standard input only where an option says so.
+    /// Whether the started program runs in a container. It then reads the command's standard input
+    /// only if an option such as `-i` connects it.
     is_container: bool,
 }
 

@@ -120,8 +120,7 @@ impl TxConnection {
         }
     }
 
-    /// Whether the last transaction failed only because it collided with others, every time that it
-    /// was tried.
+    /// Whether the last transaction failed because every try of it collided with another one.
     pub(crate) fn has_only_collided(&self) -> bool {
         self.is_passing
     }

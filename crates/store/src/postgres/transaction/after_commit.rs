@@ -43,9 +43,9 @@ pub(crate) fn calls(writes: &Writes, effects: &[Effect], node: NodeId) -> HashSe
     calls
 }
 
-/// Whether something may begin now that could not before: a run waits for a slot since this
-/// transaction, or a workflow is below its limit. Other nodes look for such runs only if they are
-/// called: what they left behind when they looked last, they look for themselves.
+/// Whether this transaction gives other nodes runs to begin: a run has come to wait for a slot, or
+/// a workflow has fallen below its limit. A node calls the others for new runs only. Each node itself
+/// remembers the waiting runs that it found and could not begin.
 pub(crate) fn gives_others_work(writes: &Writes) -> bool {
     let waits = writes.runs.iter().any(|write| {
         let (RunWrite::Insert(run) | RunWrite::Update { after: run, .. }) = write;

@@ -107,8 +107,8 @@ impl Core {
         tx.transact(|tx| carry_out(tx, shared, group, &mut needs))
     }
 
-    /// Whether the parts of a group that failed may succeed: one command is to blame, or the group
-    /// locks so much that it always collides with another transaction.
+    /// Whether it is worth deciding a failed group in two halves. It is if a single command caused
+    /// the failure, or if the group locked so many rows that it always collided with others.
     fn may_pass_in_parts(&self, failure: &Failure) -> bool {
         let is_about_one = matches!(failure, Failure::Undecidable { .. } | Failure::Damaged(_));
         is_about_one || !matches!(failure, Failure::Unknown(_)) && self.tx.has_only_collided()
