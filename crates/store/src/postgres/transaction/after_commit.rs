@@ -44,8 +44,8 @@ pub(crate) fn calls(writes: &Writes, effects: &[Effect], node: NodeId) -> HashSe
 }
 
 /// Whether this transaction gives other nodes runs to begin: a run has come to wait for a slot, or
-/// a workflow has fallen below its limit. A node calls the others for new runs only. Each node itself
-/// remembers the waiting runs that it found and could not begin.
+/// a workflow has fallen below its limit. A node calls the others for new runs only. Each node
+/// itself remembers the waiting runs that it found and could not begin.
 pub(crate) fn gives_others_work(writes: &Writes) -> bool {
     let waits = writes.runs.iter().any(|write| {
         let (RunWrite::Insert(run) | RunWrite::Update { after: run, .. }) = write;
