@@ -29,6 +29,11 @@ pub trait Dispatch: Send + Sync + 'static {
     fn cancel(&self, run: RunKey, token: u32);
     /// Aborts all attempts without reports: other nodes, or this node's next start, take them over.
     fn abandon(&self);
+    /// Whether steps that do nothing end in the turn that begins them, instead of being performed
+    /// here.
+    fn ends_noops(&self) -> bool {
+        false
+    }
 }
 
 /// Performs attempts with the runners of this node.
@@ -209,6 +214,10 @@ impl Dispatch for SharedDispatch {
         if let Some(attempt) = self.0.attempts().get(&(run, token)) {
             attempt.cancel.cancel();
         }
+    }
+
+    fn ends_noops(&self) -> bool {
+        true
     }
 
     fn abandon(&self) {

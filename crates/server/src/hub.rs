@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use engine::trace::Span;
-use engine::turn::{Command, Effect, Notice, Perform};
+use engine::turn::{Command, Effect, Notice};
 use engine::{Moment, NodeId};
 use jiff::Timestamp;
 use store::{AuditEntry, CommandRequest, Commanded, Failure, Idempotency, Stats, Store, Turned};
@@ -234,7 +234,7 @@ impl Hub {
         let claimed: Vec<Effect> = commanded.effects.extract_if(.., is_claimed).collect();
         for effect in &claimed {
             if let Effect::Claimed { perform, .. } = effect {
-                self.performing(perform, now);
+                self.metrics.begun(perform.due, now);
             }
         }
         let effects = std::mem::replace(&mut commanded.effects, claimed);
@@ -326,10 +326,6 @@ impl Hub {
         self.wakes_at.store(wakes_at, Ordering::Release);
         self.metrics.turn(turned);
         self.tell(turned.notices.clone());
-    }
-
-    pub(crate) fn performing(&self, perform: &Perform, now: Timestamp) {
-        self.metrics.performing(perform, now);
     }
 
     fn tell(&self, notices: Vec<Notice>) {

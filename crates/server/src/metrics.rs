@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use engine::ledger::Outcome;
 use engine::run::{AttemptEnd, RunStatus};
-use engine::turn::{Notice, Perform};
+use engine::turn::Notice;
 use jiff::Timestamp;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
@@ -12,6 +12,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use serde_json::value::RawValue;
 use store::Turned;
 
 use crate::notice_log;
@@ -161,11 +162,19 @@ impl Metrics {
         self.ended.get_or_create(&Labels { outcome: Name(outcome) }).inc();
     }
 
-    pub(crate) fn performing(&self, perform: &Perform, now: Timestamp) {
+    /// Counts an attempt that has begun. The first attempt of an occurrence comes with when it was
+    /// due.
+    pub(crate) fn begun(&self, due: Option<Timestamp>, now: Timestamp) {
         self.attempts.inc();
-        if let Some(due) = perform.due {
+        if let Some(due) = due {
             self.lateness.observe(now.duration_since(due).as_secs_f64().max(0.0));
         }
+    }
+
+    /// Counts an attempt that did nothing.
+    pub(crate) fn begun_and_ended(&self, due: Option<Timestamp>, now: Timestamp) {
+        self.begun(due, now);
+        self.reported(&AttemptEnd::Succeeded { output: RawValue::NULL.to_owned() });
     }
 
     /// Sets how many attempts the node performs now.

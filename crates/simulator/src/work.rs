@@ -71,6 +71,9 @@ pub(crate) type Done = Arc<Mutex<BTreeSet<i64>>>;
 /// All attempts that a node is performing.
 pub(crate) struct Work {
     time: Arc<Time>,
+    /// Whether steps that do nothing end in the turn that begins them. Otherwise they stand for
+    /// work of any kind.
+    ends_noops: bool,
     state: Mutex<State>,
 }
 
@@ -110,7 +113,12 @@ impl Work {
             done,
             wrong: None,
         };
-        Work { time, state: Mutex::new(state) }
+        Work { time, ends_noops: false, state: Mutex::new(state) }
+    }
+
+    /// Work that is not told of steps that do nothing.
+    pub(crate) fn without_noops(self) -> Work {
+        Work { ends_noops: true, ..self }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -310,5 +318,9 @@ impl Dispatch for Work {
 
     fn abandon(&self) {
         self.perish();
+    }
+
+    fn ends_noops(&self) -> bool {
+        self.ends_noops
     }
 }

@@ -46,6 +46,9 @@ pub struct Report {
 pub struct Turned {
     /// To be performed now.
     pub effects: Vec<Effect>,
+    /// Attempts that did nothing, and began and ended in this turn. The first attempt of an
+    /// occurrence with when it was due.
+    pub noops: Vec<Option<Timestamp>>,
     pub notices: Vec<Notice>,
     /// Runs and attempts that ended, if spans were asked for.
     pub spans: Vec<Span>,

@@ -37,6 +37,13 @@ const SETTLE: &str = "UPDATE progress SET current_repeat = current_repeat + 1, c
 const BEGIN_RUN: &str = "INSERT INTO runs (key, workflow, version, schedule, n, retry, triggered_by,
     nominal, effective, status, created_at, started_at, timeout, state, owners, waits_for_slot, overdue,
     input) VALUES (?1, ?2 % 20, 1, ?2, ?3, 0, 0, ?4, ?4, 1, ?4, ?4, ?5, ?6, ',1,', 0, 0, ?7)";
+const PASS: &str = "UPDATE progress SET mark = ?2, next_nominal = ?3, next_effective = ?3,
+    n = n + 1, last_run_at = ?2, current_repeat = current_repeat + 1, current_retry = 0,
+    run_count = run_count + 1, last_outcome = 0 WHERE id = ?1";
+const ENDED_RUN: &str = "INSERT INTO runs (key, workflow, version, schedule, n, retry, triggered_by,
+    nominal, effective, status, created_at, started_at, ended_at, timeout, state, waits_for_slot,
+    overdue, input, output) VALUES (?1, ?2 % 20, 1, ?2, ?3, 0, 0, ?4, ?4, 4, ?4, ?4, ?4, ?5, ?6, 0, 0,
+    ?7, 'null')";
 const END_RUN: &str = "UPDATE runs SET status = 4, ended_at = ?2, state = ?3, owners = NULL,
     output = 'null' WHERE key = ?1";
 const RECORD: &str = "INSERT INTO ledger
@@ -48,20 +55,29 @@ const STEP: &str = "INSERT INTO steps
 const COUNT: &str = "INSERT INTO tallies (minute, kind, count) VALUES (?1, ?2, ?3)
     ON CONFLICT DO UPDATE SET count = count + excluded.count";
 
+/// How many commits a fire needs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Commits {
+    /// Nothing is performed: the run begins and ends in one.
+    One,
+    /// One before the run's step is performed, and one afterwards.
+    Two,
+}
+
 /// Fires per second.
-pub(super) async fn rate(dir: &Path, during: Duration) -> Result<f64, Failure> {
+pub(super) async fn rate(dir: &Path, commits: Commits, during: Duration) -> Result<f64, Failure> {
     let folder = tempfile::tempdir_in(dir)?;
     let path = folder.path().join("rows.db");
     // Opening the store creates the tables.
     drop(StoreTarget::File(path.clone()).open().await?);
     let broken = |error: rusqlite::Error| Failure::Environment(error.to_string());
     let connection = Connection::open(&path).map_err(broken)?;
-    let measured = write(&connection, during).map_err(broken);
+    let measured = write(&connection, commits, during).map_err(broken);
     connection.close().map_err(|(_, error)| broken(error))?;
     measured
 }
 
-fn write(connection: &Connection, during: Duration) -> Result<f64> {
+fn write(connection: &Connection, commits: Commits, during: Duration) -> Result<f64> {
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
@@ -74,12 +90,19 @@ fn write(connection: &Connection, during: Duration) -> Result<f64> {
         for (key, schedule, due) in begun.drain(..) {
             rows.end(key, schedule, due)?;
         }
+        let mut fires = 0;
         for (due, schedule) in rows.claim()? {
             count += 1;
-            rows.begin(count, schedule, due)?;
-            begun.push((count, schedule, due));
+            fires += 1;
+            match commits {
+                Commits::One => rows.begin_and_end(count, schedule, due)?,
+                Commits::Two => {
+                    rows.begin(count, schedule, due)?;
+                    begun.push((count, schedule, due));
+                }
+            }
         }
-        rows.count(begun.len())?;
+        rows.count(fires)?;
         connection.execute_batch("COMMIT")?;
     }
     Ok(count as f64 / watch.elapsed().as_secs_f64())
@@ -106,9 +129,11 @@ struct FireRows<'c> {
     wake: Statement<'c>,
     unwake: Statement<'c>,
     advance: Statement<'c>,
+    pass: Statement<'c>,
     settle: Statement<'c>,
     begin_run: Statement<'c>,
     end_run: Statement<'c>,
+    ended_run: Statement<'c>,
     record: Statement<'c>,
     step: Statement<'c>,
     count: Statement<'c>,
@@ -121,9 +146,11 @@ impl<'c> FireRows<'c> {
             wake: connection.prepare(WAKE)?,
             unwake: connection.prepare(UNWAKE)?,
             advance: connection.prepare(ADVANCE)?,
+            pass: connection.prepare(PASS)?,
             settle: connection.prepare(SETTLE)?,
             begin_run: connection.prepare(BEGIN_RUN)?,
             end_run: connection.prepare(END_RUN)?,
+            ended_run: connection.prepare(ENDED_RUN)?,
             record: connection.prepare(RECORD)?,
             step: connection.prepare(STEP)?,
             count: connection.prepare(COUNT)?,
@@ -151,6 +178,17 @@ impl<'c> FireRows<'c> {
         self.unwake.execute([due + TIMEOUT, 0, key])?;
         self.step.execute([key, due])?;
         self.settle.execute([schedule])?;
+        Ok(())
+    }
+
+    fn begin_and_end(&mut self, key: i64, schedule: i64, due: i64) -> Result<()> {
+        let n = key / SCHEDULES;
+        self.unwake.execute([due, 1, schedule])?;
+        self.wake.execute([due + DAY, 1, schedule])?;
+        self.pass.execute([schedule, due, due + DAY])?;
+        self.ended_run.execute(params![key, schedule, n, due, TIMEOUT, ENDED, INPUT])?;
+        self.record.execute([schedule, n, due, key])?;
+        self.step.execute([key, due])?;
         Ok(())
     }
 

@@ -29,7 +29,8 @@ use hdrhistogram::Histogram;
 use tokio::runtime::Runtime;
 
 use self::compare::EarlierRun;
-use self::fires::{Load, fire};
+use self::fire_rows::Commits;
+use self::fires::{Fired, Load, fire};
 use self::limits::Limits;
 use self::node::Node;
 use self::postgres_limits::PostgresLimits;
@@ -97,6 +98,7 @@ fn measure(
         dir: dir.to_owned(),
         raw_rows: None,
         raw_fires: None,
+        raw_fires_at_once: None,
         sync: None,
         workflows: Vec::new(),
         pending: 0,
@@ -122,6 +124,8 @@ struct Bench<'a> {
     /// Raw limits that creates, fires and lateness are compared with.
     raw_rows: Beside,
     raw_fires: Beside,
+    /// The limit for fires with nothing to perform.
+    raw_fires_at_once: Beside,
     sync: Beside,
     workflows: Vec<WorkflowId>,
     /// How many schedules far in the future exist so far.
@@ -143,6 +147,7 @@ impl Bench<'_> {
             self.grow(&node, level)?;
             if self.sizes.wants(Measure::Fires) {
                 self.fires(&node)?;
+                self.fires_at_once(&node)?;
                 if self.target.is_shared() {
                     self.fires_of_two(&node)?;
                 }
@@ -226,10 +231,16 @@ impl Bench<'_> {
             StoreTarget::File(_) => {
                 let limits = Limits::measure(&self.dir, during)?;
                 // Measured for longer than the others, because fires are compared with it.
-                let rows = self.runtime.block_on(fire_rows::rate(&self.dir, 3 * during))?;
+                let rate = |commits| {
+                    self.runtime.block_on(fire_rows::rate(&self.dir, commits, 3 * during))
+                };
+                let (rows, at_once) = (rate(Commits::Two)?, rate(Commits::One)?);
                 self.figures.extend(limits.figures());
                 let name = "the rows of a fire, 1 000 in a commit, nothing decided";
                 self.figures.push(Figure::new("limits", name, rows, "per s"));
+                let name = "the same with nothing to perform, in one commit";
+                self.figures.push(Figure::new("limits", name, at_once, "per s"));
+                self.raw_fires_at_once = Some(("rows of such a fire per s", at_once));
                 self.raw_rows = Some(("rows of 200 bytes per s", limits.wide_rows));
                 self.raw_fires = Some(("rows of a fire per s", rows));
                 self.sync = Some(("ms for a sync", 1_000.0 / limits.syncs));
@@ -280,17 +291,12 @@ impl Bench<'_> {
     }
 
     fn fires(&mut self, node: &Node) -> Result<(), Failure> {
-        let (count, batch) = (self.sizes.fires, self.sizes.batch);
-        let load = Load { from: self.due, count, over: Duration::ZERO, batch };
-        let fired = self.runtime.block_on(fire(&[node], &self.workflows, &load))?;
-        self.due += fired.used;
-        let rate = count as f64 / fired.took.as_secs_f64();
+        let (rate, cpu) = self.fire_all(&[node])?;
         let wanted = if self.target.is_shared() { 10_000.0 } else { 30_000.0 };
         let name = format!("beside {} pending", self.pending);
         self.figures.push(
             Figure::new("fires", &name, rate, "per s").beside(self.raw_fires).at_least(wanted),
         );
-        let cpu = fired.cpu.as_secs_f64() * 1e6 / count as f64;
         let cost = Figure::new("fires", format!("{name}: processor"), cpu, "µs each");
         // Pending schedules must not make a fire more expensive. The cost is compared with that at
         // the fewest pending schedules. A level without any is not used for that, because the
@@ -307,15 +313,38 @@ impl Bench<'_> {
         Ok(())
     }
 
+    /// Measures fires whose runs have nothing to perform, so that they end in the turn that begins
+    /// them.
+    fn fires_at_once(&mut self, node: &Node) -> Result<(), Failure> {
+        node.watch.end_noops(true);
+        let measured = self.fire_all(&[node]);
+        node.watch.end_noops(false);
+        let (rate, cpu) = measured?;
+        let name = format!("beside {} pending, nothing to perform", self.pending);
+        self.figures.extend([
+            Figure::new("fires", &name, rate, "per s").beside(self.raw_fires_at_once),
+            Figure::new("fires", format!("{name}: processor"), cpu, "µs each"),
+        ]);
+        Ok(())
+    }
+
+    /// Fires as many schedules as are measured at once. Returns how many fire per second, and the
+    /// processor time of each in microseconds.
+    fn fire_all(&mut self, nodes: &[&Node]) -> Result<(f64, f64), Failure> {
+        let (count, batch) = (self.sizes.fires, self.sizes.batch);
+        let load = Load { from: self.due, count, over: Duration::ZERO, batch };
+        let Fired { took, cpu, used, .. } =
+            self.runtime.block_on(fire(nodes, &self.workflows, &load))?;
+        self.due += used;
+        let count = count as f64;
+        Ok((count / took.as_secs_f64(), cpu.as_secs_f64() * 1e6 / count))
+    }
+
     /// Measures two nodes on the same machine, which must not be slower than one.
     fn fires_of_two(&mut self, node: &Node) -> Result<(), Failure> {
         let other = self.runtime.block_on(Node::start(&self.target))?;
-        let (count, batch) = (self.sizes.fires, self.sizes.batch);
-        let load = Load { from: self.due, count, over: Duration::ZERO, batch };
-        let fired = self.runtime.block_on(fire(&[node, &other], &self.workflows, &load))?;
+        let (rate, _) = self.fire_all(&[node, &other])?;
         self.runtime.block_on(other.stop())?;
-        self.due += fired.used;
-        let rate = count as f64 / fired.took.as_secs_f64();
         let name = format!("beside {} pending, two nodes", self.pending);
         let figure = Figure::new("fires", name, rate, "per s");
         self.figures.push(figure.beside(self.raw_fires).at_least(10_000.0));

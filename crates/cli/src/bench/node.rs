@@ -1,6 +1,7 @@
 //! A node as `serve` runs it, without its HTTP server, and with a watch on its attempts.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::RunKey;
@@ -38,6 +39,7 @@ pub(super) struct Watch {
     lateness: Mutex<Histogram<u64>>,
     /// Notified when the first attempt begins.
     pub(super) first: Notify,
+    ends_noops: AtomicBool,
 }
 
 impl Watch {
@@ -47,6 +49,12 @@ impl Watch {
         let seen = lateness.clone();
         lateness.reset();
         seen
+    }
+
+    /// Sets whether steps that do nothing end in the turn that begins them, as `serve` lets them.
+    /// At first they stand for work that takes no time.
+    pub(super) fn end_noops(&self, ends: bool) {
+        self.ends_noops.store(ends, Ordering::Relaxed);
     }
 }
 
@@ -69,6 +77,10 @@ impl Dispatch for Watch {
     fn abandon(&self) {
         self.inner.abandon();
     }
+
+    fn ends_noops(&self) -> bool {
+        self.ends_noops.load(Ordering::Relaxed)
+    }
 }
 
 impl Node {
@@ -87,6 +99,7 @@ impl Node {
             inner: SharedDispatch(Arc::new(RunnerDispatch::new(runners, report))),
             lateness: Mutex::new(histogram),
             first: Notify::new(),
+            ends_noops: AtomicBool::new(false),
         });
         let driver =
             Driver::join(store.clone(), clock, watch.clone(), hub.clone(), "bench", CAPACITY)

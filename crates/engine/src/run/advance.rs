@@ -143,12 +143,18 @@ impl<F: RunHistory> Decider<'_, F> {
             return false;
         }
         match action_of(self.definition, active.part()) {
-            Some(action) if is_performed_here(action) => {
+            Some(action) if self.takes_slot(action) => {
                 *self.capacity.free > 0 && !self.is_at_its_limit()
             }
             Some(action) if takes_a_share(action) => !self.is_at_its_limit(),
             _ => true,
         }
+    }
+
+    /// Whether the action takes one of the node's slots.
+    fn takes_slot(&self, action: &Action) -> bool {
+        let ends_now = self.capacity.ends_noops && matches!(action, Action::Noop);
+        is_performed_here(action) && !ends_now
     }
 
     /// Whether as many steps are active as the definition allows.
@@ -167,7 +173,7 @@ impl<F: RunHistory> Decider<'_, F> {
         let lacks = |active: &Activity| {
             let action = action_of(self.definition, active.part());
             active.status == ActivityStatus::Ready
-                && (is_over || action.is_some_and(is_performed_here))
+                && (is_over || action.is_some_and(|action| self.takes_slot(action)))
         };
         !self.is_stopping() && !self.is_at_its_limit() && self.run.state.active.iter().any(lacks)
     }

@@ -27,6 +27,8 @@ pub struct NodeCapacity<'a> {
     pub starts_left: &'a mut usize,
     /// Whether the run's workflow is paused, which stops the clocks of pausable deadlines.
     pub is_paused: bool,
+    /// Whether steps that do nothing end in the turn that begins them.
+    pub ends_noops: bool,
 }
 
 /// Decides one input. A refusal changes nothing.

@@ -148,6 +148,8 @@ pub struct Part {
 pub struct Decision {
     /// Attempts for this node to perform, with their tokens.
     pub perform: Vec<(Part, u32)>,
+    /// Tokens of attempts that did nothing: they have begun and ended.
+    pub noops: Vec<u32>,
     /// Tokens of attempts to cancel.
     pub cancel: Vec<u32>,
     /// The records of parts that have ended or will be retried.

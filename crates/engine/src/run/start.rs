@@ -26,6 +26,7 @@ impl<F: RunHistory> Decider<'_, F> {
             return self.failed(at, error, Retryability::Permanent, None);
         };
         match action {
+            Action::Noop if self.capacity.ends_noops => self.end_noop(at),
             Action::Noop
             | Action::Http(_)
             | Action::Exec(_)
@@ -77,8 +78,24 @@ impl<F: RunHistory> Decider<'_, F> {
     }
 
     fn perform(&mut self, at: usize) {
-        let (token, part) = (self.new_token(), self.part(at));
         *self.capacity.free = self.capacity.free.saturating_sub(1);
+        let attempt = self.begin_attempt(at);
+        self.decision.perform.push(attempt);
+    }
+
+    /// Begins and ends a part that does nothing.
+    fn end_noop(&mut self, at: usize) -> Result<(), F::Error> {
+        let (part, token) = self.begin_attempt(at);
+        self.decision.noops.push(token);
+        let output = RawValue::NULL;
+        match part.item {
+            Item::Reconciling => self.reconciled(at, output),
+            _ => self.succeeded(at, output.to_owned()),
+        }
+    }
+
+    fn begin_attempt(&mut self, at: usize) -> (Part, u32) {
+        let (token, part) = (self.new_token(), self.part(at));
         let active = &mut self.run.state.active[at];
         active.attempt += 1;
         let (since, owner) = (self.stamp, self.capacity.node);
@@ -86,7 +103,7 @@ impl<F: RunHistory> Decider<'_, F> {
         if part.item == Item::Whole {
             self.watch_started_step(part.step);
         }
-        self.decision.perform.push((part, token));
+        (part, token)
     }
 
     fn queue(&mut self, at: usize, queue: String) {

@@ -37,6 +37,9 @@ pub struct Capacity {
     pub has_more: bool,
     /// How many runs and parts of steps may begin or be cancelled in this turn.
     pub starts: usize,
+    /// Whether steps that do nothing end in the turn that begins them. Otherwise the node performs
+    /// them like any other step.
+    pub ends_noops: bool,
 }
 
 /// A workflow may hold this many times as many slots of a node as are free there. However many
@@ -62,6 +65,7 @@ impl Capacity {
             rescan: true,
             has_more: false,
             starts: STARTED,
+            ends_noops: false,
         }
     }
 }

@@ -6,7 +6,7 @@ use language::definition::{Action, WorkerAction};
 use super::command::{Answer, CommandResult, Refused, unknown_run};
 use super::{Effect, Perform, TransactionReader, Turn, Wakeup, not_there};
 use crate::ids::{RunId, RunKey};
-use crate::run::{self, ActivityStatus, AttemptEnd, Claimant, Input, Part, RunHistory as _};
+use crate::run::{self, ActivityStatus, AttemptEnd, Claimant, Input, Part, Run, RunHistory as _};
 use crate::stop::{Stop, refuse, unless_refused};
 
 /// The payloads of one claim add up to at most this many bytes, not counting the last one, because
@@ -19,6 +19,13 @@ impl<B: TransactionReader> Turn<'_, B> {
         if let Some(perform) = self.perform(key, part, token)? {
             self.output.effects.push(Effect::Perform(Box::new(perform)));
         }
+        Ok(())
+    }
+
+    /// Notes attempts that did nothing, and began and ended in this turn.
+    pub(super) fn note_noops(&mut self, key: RunKey, tokens: &[u32]) -> Result<(), B::Error> {
+        let run = self.loaded.runs.get(key).ok_or_else(|| not_there::<B::Error>(key))?;
+        self.output.noops.extend(tokens.iter().map(|token| due_of_attempt(run, *token)));
         Ok(())
     }
 
@@ -65,7 +72,6 @@ impl<B: TransactionReader> Turn<'_, B> {
         };
         let trace = self.trace_of_attempt(key, part, attempt, since);
         let run = self.run(key)?;
-        let is_first = token == 1 && matches!(run.id, RunId::Occurrence { retry: 0, .. });
         Ok(Some(Perform {
             run: key,
             workflow: run.workflow,
@@ -79,7 +85,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             mutation,
             handler,
             scope: scope.map(|scope| scope.map(Box::new)),
-            due: run.effective.filter(|_| is_first),
+            due: due_of_attempt(run, token),
             trace,
         }))
     }
@@ -182,6 +188,12 @@ impl<B: TransactionReader> Turn<'_, B> {
         };
         self.change_run(id, decision(index))
     }
+}
+
+/// When the attempt was due, if it is the first of an occurrence: with it the occurrence begins.
+fn due_of_attempt(run: &Run, token: u32) -> Option<Timestamp> {
+    let is_first = token == 1 && matches!(run.id, RunId::Occurrence { retry: 0, .. });
+    run.effective.filter(|_| is_first)
 }
 
 /// The size of what a worker receives for this attempt. A payload that cannot be filled in here,

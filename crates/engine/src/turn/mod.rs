@@ -34,6 +34,8 @@ mod writes;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 pub use capacity::{Capacity, STARTED};
 pub use command::{Answer, Command, NewRun, NewSchedule, Refused, Starter, Verb};
 pub use language::policy::overlap::IfBusy;
@@ -117,6 +119,7 @@ struct Entities {
 struct Output {
     writes: Writes,
     effects: Vec<Effect>,
+    noops: Vec<Option<Timestamp>>,
     notices: Vec<Notice>,
     spans: Vec<Span>,
 }
@@ -128,6 +131,9 @@ pub struct Turned {
     pub writes: Writes,
     /// The node performs these after the commit.
     pub effects: Vec<Effect>,
+    /// Attempts that did nothing, and began and ended in this turn. The first attempt of an
+    /// occurrence with when it was due.
+    pub noops: Vec<Option<Timestamp>>,
     /// The node publishes these after the commit.
     pub notices: Vec<Notice>,
     /// Runs and attempts that ended in this turn, if the caller asked for spans.
@@ -274,8 +280,8 @@ impl<'a, B: TransactionReader> Turn<'a, B> {
         let workflows = self.loaded.workflows.take_changed();
         self.output.writes.workflows.extend(workflows.into_iter().map(|loaded| loaded.now));
         self.tell_queues();
-        let Output { writes, effects, notices, spans } = self.output;
-        Turned { writes, effects, notices, spans, capacity: self.capacity }
+        let Output { writes, effects, noops, notices, spans } = self.output;
+        Turned { writes, effects, noops, notices, spans, capacity: self.capacity }
     }
 
     /// Adds a notice for each queue that received work, so that waiting workers ask again.

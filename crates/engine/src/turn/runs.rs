@@ -449,7 +449,8 @@ impl<B: TransactionReader> Turn<'_, B> {
         let starts_left = &mut self.worklist.starts_left;
         // Each decision looks at every active part, so a decision about many counts as several.
         *starts_left = starts_left.saturating_sub(entity.now.state.active.len() / PARTS);
-        let capacity = NodeCapacity { node, free: &mut free, starts_left, is_paused };
+        let ends_noops = self.capacity.ends_noops;
+        let capacity = NodeCapacity { node, free: &mut free, starts_left, is_paused, ends_noops };
         let mut decision = run::decide(
             &mut entity.now,
             &definition,

@@ -162,6 +162,9 @@ impl<B: TransactionReader> Turn<'_, B> {
         for (part, token) in decision.perform {
             self.hand_out(key, part, token)?;
         }
+        if !decision.noops.is_empty() {
+            self.note_noops(key, &decision.noops)?;
+        }
         for token in decision.cancel {
             self.cancel_attempt(key, token);
         }

@@ -49,6 +49,10 @@ pub(crate) struct World {
     pub(crate) set_aside: HashSet<Wakeup>,
     /// The answer of the last turn to whether runs may still be waiting for a slot.
     rescan: bool,
+    /// Whether steps that do nothing end in the turn that begins them.
+    pub(crate) ends_noops: bool,
+    /// When the attempts were due that did nothing.
+    pub(crate) noops: Vec<Option<Timestamp>>,
     node: NodeId,
     pub(crate) rules: Rules,
     work: Work,
@@ -97,6 +101,8 @@ impl World {
             setup: Setup::NONE,
             set_aside: HashSet::new(),
             rescan: true,
+            ends_noops: false,
+            noops: Vec::new(),
             node: NODE,
             rules: Rules::new(Zones::bundled()),
             work: Box::new(|_| (SignedDuration::ZERO, success())),
@@ -239,7 +245,8 @@ impl World {
 
     /// The slots that are free now.
     fn free(&self) -> Capacity {
-        Capacity::new(self.capacity.saturating_sub(self.going_on.len()))
+        let free = self.capacity.saturating_sub(self.going_on.len());
+        Capacity { ends_noops: self.ends_noops, ..Capacity::new(free) }
     }
 
     /// How many slots each workflow holds.
@@ -297,6 +304,7 @@ impl World {
 
     fn apply(&mut self, turned: Turned) {
         self.rescan = turned.capacity.rescan;
+        self.noops.extend(&turned.noops);
         let mut writes = turned.writes;
         self.memory.topics.apply(&mut writes);
         for write in writes.schedules {

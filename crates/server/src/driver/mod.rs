@@ -293,7 +293,7 @@ impl Driver {
                     if self.performed.held().insert(attempt, perform.workflow).is_some() {
                         continue;
                     }
-                    self.hub.performing(&perform, self.clock.now());
+                    self.hub.metrics.begun(perform.due, self.clock.now());
                     self.reports.extend(self.dispatch.perform(*perform));
                 }
                 Effect::Cancel { run, token } => self.dispatch.cancel(run, token),

@@ -72,6 +72,7 @@ impl Driver {
                 rescan: self.slots.rescan && !is_single,
                 // A turn that claims fewer wakeups because turns are slow also begins fewer runs.
                 starts: STARTED * self.limit / CLAIMED,
+                ends_noops: self.dispatch.ends_noops(),
                 ..self.slots
             },
             held,
@@ -169,6 +170,10 @@ impl Driver {
         }
         self.next_wakeup = [self.next_wakeup, turned.next_wakeup].into_iter().flatten().min();
         self.recovered += turned.recovered;
+        let now = self.clock.now();
+        for due in &turned.noops {
+            self.hub.metrics.begun_and_ended(*due, now);
+        }
         self.hub.trace(std::mem::take(&mut turned.spans));
         self.hub.committed(&turned, self.next_wakeup(), begun.reports.len());
         let taken =

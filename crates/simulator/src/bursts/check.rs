@@ -7,11 +7,18 @@ use crate::model::{Checked, Violation, broken};
 use crate::simulation::unexpected;
 
 /// Each rule: the checker's name, a description, and a query for rows that must not exist.
-const RULES: [(&str, &str, &str); 6] = [
+const RULES: [(&str, &str, &str); 7] = [
     (
         "ended",
         "a run that has not succeeded",
         "SELECT key || ' has status ' || status FROM runs WHERE status <> 4 LIMIT 1",
+    ),
+    (
+        "steps",
+        "a run of does-nothing whose steps have not each completed once",
+        "SELECT r.key FROM runs r JOIN workflows w ON w.id = r.workflow
+         LEFT JOIN steps s ON s.run = r.key AND s.attempts = 1 AND s.status = 0
+         WHERE w.name = 'does-nothing' GROUP BY r.key HAVING count(s.run) <> 4 LIMIT 1",
     ),
     (
         "ledger",

@@ -79,11 +79,17 @@ impl Bursts {
     fn new(seed: u64, sabotage: Option<Sabotage>) -> Result<Bursts, Violation> {
         let mut random = Random::new(seed);
         let time = Arc::new(Time::new(BEGINNING));
-        let work = Arc::new(Work::new(time.clone(), random.fork(), Arc::default()));
+        let work = Work::new(time.clone(), random.fork(), Arc::default()).without_noops();
         let folder = folder().map_err(unexpected)?;
         let tampering = Tampering::new(sabotage);
-        let machine =
-            Machine::new(StoreKind::Embedded, folder.path(), time, random.fork(), tampering, work);
+        let machine = Machine::new(
+            StoreKind::Embedded,
+            folder.path(),
+            time,
+            random.fork(),
+            tampering,
+            Arc::new(work),
+        );
         Ok(Bursts {
             random,
             machine: machine.map_err(unexpected)?,

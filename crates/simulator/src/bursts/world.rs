@@ -25,6 +25,8 @@ pub(super) enum Workflow {
     Orphaned,
     /// The step goes over an empty list.
     OverNothing,
+    /// The steps do nothing, one after the other and over a list.
+    DoesNothing,
     /// The run waits for as many events as exist already, all at once.
     WaitsForAll,
     /// The run waits for one event after the other; all exist already.
@@ -32,10 +34,11 @@ pub(super) enum Workflow {
 }
 
 impl Workflow {
-    pub(super) const ALL: [Workflow; 5] = [
+    pub(super) const ALL: [Workflow; 6] = [
         Workflow::NotTaken,
         Workflow::Orphaned,
         Workflow::OverNothing,
+        Workflow::DoesNothing,
         Workflow::WaitsForAll,
         Workflow::WaitsInTurn,
     ];
@@ -46,6 +49,7 @@ impl Workflow {
             Workflow::NotTaken => "not-taken",
             Workflow::Orphaned => "orphaned",
             Workflow::OverNothing => "over-nothing",
+            Workflow::DoesNothing => "does-nothing",
             Workflow::WaitsForAll => "waits-for-all",
             Workflow::WaitsInTurn => "waits-in-turn",
         }
@@ -60,6 +64,11 @@ impl Workflow {
                 "workflow": "nobody", "on_error": "skip_step", "retry": { "max": 1 } })],
             Workflow::OverNothing => vec![json!({ "id": "s", "type": "for_each", "items": [],
                 "step": { "type": "noop" } })],
+            Workflow::DoesNothing => vec![
+                json!({ "id": "a", "type": "noop" }),
+                json!({ "id": "b", "type": "for_each", "items": [1, 2], "depends_on": ["a"],
+                    "step": { "type": "noop" } }),
+            ],
             Workflow::WaitsForAll => vec![json!({ "id": "s", "type": "for_each",
                 "items": (0..ITEMS).collect::<Vec<_>>(), "max_parallel": ITEMS, "step": wait })],
             Workflow::WaitsInTurn => (0..CHAIN)
@@ -95,7 +104,8 @@ pub(super) enum Burst {
 impl Burst {
     /// Each kind of burst, in random order.
     pub(super) fn all(random: &mut Random) -> Vec<Burst> {
-        let works = [Workflow::NotTaken, Workflow::Orphaned, Workflow::OverNothing];
+        let works =
+            [Workflow::NotTaken, Workflow::Orphaned, Workflow::OverNothing, Workflow::DoesNothing];
         let mut all = vec![
             Burst::Events { workflow: Workflow::WaitsForAll, count: ITEMS },
             Burst::Events { workflow: Workflow::WaitsInTurn, count: CHAIN },

@@ -62,6 +62,7 @@ macro_rules! suite {
             many: are_decided_and_settled_like_one,
             many: rows_that_are_there_are_replaced,
             many: what_others_wrote_meanwhile_counts,
+            many: begin_and_end_in_one_turn_if_nothing_is_performed,
             many: go_on_from_step_to_step,
             many: fail_and_are_tried_again,
             commands: schedules_are_created_all_or_none,

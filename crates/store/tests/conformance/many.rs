@@ -97,6 +97,30 @@ pub(crate) async fn what_others_wrote_meanwhile_counts(world: World) {
     assert_eq!((progress.run_count, progress.active.len()), (1, 0));
 }
 
+/// Runs with nothing to perform begin and end in one turn, however many they are.
+pub(crate) async fn begin_and_end_in_one_turn_if_nothing_is_performed(world: World) {
+    let ids = schedules(&world, r#"{"name": "s", "interval": "5m"}"#).await;
+    let capacity = Capacity { ends_noops: true, ..Capacity::new(4_000) };
+    for (at, times) in [(5, 1), (10, 2)] {
+        let turned = world.try_turn(at, Vec::new(), 1_000, capacity).await;
+        assert_eq!((turned.claimed, turned.effects.len()), (MANY, 0));
+        assert_eq!(turned.noops, vec![Some(minute(at)); MANY]);
+        world.holds_together().await;
+        for id in &ids {
+            let progress = world.seen(*id).await.progress;
+            assert_eq!((progress.run_count, progress.n, progress.active.len()), (times, times, 0));
+            assert_eq!(progress.last_outcome, Some(Ending::Succeeded));
+        }
+    }
+    assert_eq!(world.ledger(ids[7]).await, ["0 started 5", "1 started 10"]);
+    let run = RunId::Occurrence { schedule: ids[7], n: 1, retry: 0 };
+    let ended = world.run(&run).await;
+    assert_eq!(ended.view.run.status, RunStatus::Succeeded);
+    assert_eq!(ended.view.run.started_at, ended.view.run.ended_at);
+    let [step] = &ended.steps[..] else { panic!("{:?}", ended.steps) };
+    assert_eq!((step.status, step.attempts), (StepStatus::Completed, 1));
+}
+
 /// Runs of several steps go on from one to the next, also if somebody else has written one
 /// meanwhile.
 pub(crate) async fn go_on_from_step_to_step(world: World) {

@@ -5,6 +5,7 @@ mod deadlines;
 mod ends;
 mod flow;
 mod items;
+mod noops;
 mod outside;
 mod waits;
 

@@ -190,6 +190,28 @@ struct Moved<'a> {
     numbers: [i64; Number::ALL.len()],
 }
 
+/// For schedules whose runs have begun and ended in one turn.
+static BEGUN_AND_ENDED: LazyLock<Narrow> = LazyLock::new(|| {
+    use Number::{
+        current_repeat, current_retry, error_count, last_outcome, last_run_at, mark, n,
+        next_effective, next_nominal, run_count, wake_at,
+    };
+    const NUMBERS: &[Number] = &[
+        wake_at,
+        mark,
+        next_nominal,
+        next_effective,
+        n,
+        current_repeat,
+        current_retry,
+        run_count,
+        error_count,
+        last_run_at,
+        last_outcome,
+    ];
+    Narrow::new(NUMBERS, true)
+});
+
 impl Narrow {
     fn new(numbers: &'static [Number], has_error: bool) -> Narrow {
         let set = |(number, value): (&Number, String)| format!("{} = {value}", number.column());
@@ -247,19 +269,18 @@ pub(crate) fn update(
     stamp: i64,
     all: &mut Vec<Query>,
 ) -> Result<(), Failure> {
-    let [mut begun, mut ended, mut others] = [(); 3].map(|()| Vec::new());
+    let forms = [&*ENDED, &*BEGUN, &*BEGUN_AND_ENDED];
+    let mut of_each = forms.map(|_| Vec::new());
+    let mut others = Vec::new();
     for (schedule, version) in moved {
         let is = Moved { schedule, numbers: numbers_of(schedule, *version) };
         let was = before.get(&schedule.id);
-        if ENDED.is_enough(was, &is) {
-            ended.push(is);
-        } else if BEGUN.is_enough(was, &is) {
-            begun.push(is);
-        } else {
-            others.push(is);
+        match forms.iter().position(|form| form.is_enough(was, &is)) {
+            Some(form) => of_each[form].push(is),
+            None => others.push(is),
         }
     }
-    for (form, moved) in [(&*BEGUN, begun), (&*ENDED, ended)] {
+    for (form, moved) in forms.into_iter().zip(of_each) {
         if moved.len() < MANY {
             others.extend(moved);
         } else {

@@ -179,6 +179,7 @@ fn take_turn(
     let next_wakeup = left.next_wakeup.into_iter().chain(again).min();
     Ok(Turned {
         effects: turned.effects,
+        noops: turned.noops,
         notices: turned.notices,
         spans: turned.spans,
         claimed: due.len(),

@@ -110,6 +110,7 @@ impl Core {
         self.memory.recent.keep(turned.writes);
         Ok(Turned {
             effects: turned.effects,
+            noops: turned.noops,
             notices: turned.notices,
             spans: turned.spans,
             claimed: due.len(),
