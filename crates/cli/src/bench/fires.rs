@@ -12,7 +12,9 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::node::Node;
+use super::paced;
 use super::schedules::create_due;
+use super::store_target::StoreTarget;
 use crate::failure::Failure;
 
 /// Schedules that a slow machine creates per second. All schedules must exist when they are due.
@@ -33,6 +35,12 @@ pub(super) struct Load {
     pub(super) batch: u64,
 }
 
+/// A histogram of microseconds.
+pub(super) fn histogram() -> Result<Histogram<u64>, Failure> {
+    Histogram::new_with_bounds(1, 3_600_000_000, 3)
+        .map_err(|error| Failure::Environment(error.to_string()))
+}
+
 /// The result of a measurement.
 pub(super) struct Fired {
     /// The time from the first due time to the last success.
@@ -41,6 +49,8 @@ pub(super) struct Fired {
     pub(super) cpu: Duration,
     /// From due to begun, in microseconds.
     pub(super) lateness: Histogram<u64>,
+    /// From due to committed for rows that were due at the same times, if they were measured.
+    pub(super) raw: Option<Histogram<u64>>,
     /// How many schedule numbers were used.
     pub(super) used: u64,
 }
@@ -56,6 +66,16 @@ pub(super) async fn fire(
     workflows: &[WorkflowId],
     load: &Load,
 ) -> Result<Fired, Failure> {
+    fire_beside(nodes, workflows, load, None).await
+}
+
+/// Does the same while rows that are due at the same times are committed beside the store.
+pub(super) async fn fire_beside(
+    nodes: &[&Node],
+    workflows: &[WorkflowId],
+    load: &Load,
+    raw: Option<&StoreTarget>,
+) -> Result<Fired, Failure> {
     let node = nodes[0];
     let mut lead = lead(load.count);
     let mut used = 0;
@@ -66,6 +86,7 @@ pub(super) async fn fire(
         create_due(node, load.from + used, &due, workflows, load.batch).await?;
         used += load.count;
         let in_time = SystemClock.precise_now() < first;
+        let raw = raw.map(|target| paced::begin(target, due));
         until(first).await;
         let (watch, cpu) = (Stopwatch::start(), super::process::cpu_time()?);
         let mut left = load.count;
@@ -82,8 +103,12 @@ pub(super) async fn fire(
             let theirs = other.watch.take_lateness();
             lateness.add(theirs).map_err(|error| Failure::Environment(error.to_string()))?;
         }
+        let raw = match raw {
+            Some(raw) => Some(raw.await.map_err(|e| Failure::Environment(e.to_string()))??),
+            None => None,
+        };
         if in_time {
-            return Ok(Fired { took, cpu, lateness, used });
+            return Ok(Fired { took, cpu, lateness, raw, used });
         }
         lead *= 2;
     }

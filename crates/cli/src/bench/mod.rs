@@ -9,6 +9,7 @@ mod fires;
 mod limits;
 mod lists;
 mod node;
+mod paced;
 mod postgres_limits;
 mod process;
 mod report;
@@ -30,7 +31,7 @@ use tokio::runtime::Runtime;
 
 use self::compare::EarlierRun;
 use self::fire_rows::Commits;
-use self::fires::{Fired, Load, fire};
+use self::fires::{Fired, Load, fire, fire_beside};
 use self::limits::Limits;
 use self::node::Node;
 use self::postgres_limits::PostgresLimits;
@@ -372,7 +373,25 @@ impl Bench<'_> {
                     },
                 ),
             );
+            self.lateness_beside_raw(node, rate, &load)?;
         }
+        Ok(())
+    }
+
+    /// Measures the same while rows that are due at the same times are committed to the same disk.
+    fn lateness_beside_raw(&mut self, node: &Node, rate: u64, load: &Load) -> Result<(), Failure> {
+        let load = Load { from: self.due, ..*load };
+        let nodes = [node];
+        let firing = fire_beside(&nodes, &self.workflows, &load, Some(&self.target));
+        let fired = self.runtime.block_on(firing)?;
+        self.due += fired.used;
+        let Some(raw) = fired.raw else { return Ok(()) };
+        let name = format!("{rate} per s beside raw commits");
+        let raw = quantiles("lateness", &name, &raw);
+        let ours = quantiles("lateness", &name, &fired.lateness);
+        self.figures.extend(ours.zip(raw).map(|((_, figure), (_, raw))| {
+            figure.beside(Some(("ms for a raw commit at that rate", raw.value)))
+        }));
         Ok(())
     }
 

@@ -17,6 +17,7 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::fires::histogram;
 use super::store_target::StoreTarget;
 use crate::failure::Failure;
 
@@ -93,11 +94,9 @@ impl Node {
         let hub = Arc::new(Hub::new(store.clone(), clock.clone(), signal));
         let runners = Runners::new(Policy::default())
             .map_err(|error| Failure::Environment(error.to_string()))?;
-        let histogram = Histogram::new_with_bounds(1, 3_600_000_000, 3)
-            .map_err(|error| Failure::Environment(error.to_string()))?;
         let watch = Arc::new(Watch {
             inner: SharedDispatch(Arc::new(RunnerDispatch::new(runners, report))),
-            lateness: Mutex::new(histogram),
+            lateness: Mutex::new(histogram()?),
             first: Notify::new(),
             ends_noops: AtomicBool::new(false),
         });

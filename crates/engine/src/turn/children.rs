@@ -9,8 +9,8 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::command::{NewRun, Starter};
+use super::creation::Origin;
 use super::families::Link;
-use super::runs::Origin;
 use super::writes::{AlertWrite, Notice};
 use super::{Damaged, TransactionReader, Turn, WorkflowStatus};
 use crate::ids::{RunKey, WorkflowId};

@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::command::{Answer, CommandResult, NewRun, Refused, Starter};
+use super::creation::Origin;
 use super::families::Link;
-use super::runs::Origin;
 use super::worklist::Work;
 use super::{Damaged, TransactionReader, Turn};
 use crate::handlers::Cause;

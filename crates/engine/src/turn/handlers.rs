@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::children::Purpose;
 use super::command::{NewRun, Starter};
-use super::runs::Origin;
+use super::creation::Origin;
 use super::worklist::Work;
 use super::{Change, Damaged, HandlerWrite, TransactionReader, Turn, Wakeup, WorkflowStatus};
 use crate::handlers::{Cause, Handler};

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::children::Purpose;
 use super::command::{NewRun, Starter};
-use super::runs::Origin;
+use super::creation::Origin;
 use super::writes::{IncidentWrite, Notice};
 use super::{Change, Damaged, TransactionReader, Turn};
 use crate::ids::{IncidentKey, RunKey, ScheduleId, WorkflowId};

@@ -6,6 +6,7 @@ mod capacity;
 mod children;
 mod claims;
 mod command;
+mod creation;
 mod entities;
 mod events;
 mod families;

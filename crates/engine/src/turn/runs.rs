@@ -1,24 +1,18 @@
-//! Runs within a turn: how they are created, begin, and are decided.
+//! Runs within a turn: how they begin, and are decided.
 
 use std::borrow::Cow;
 
 use jiff::SignedDuration;
-use language::definition::DeclaredBy;
-use serde_json::value::RawValue;
 
 use super::capacity::PARTS;
-use super::command::{NewRun, Starter};
 use super::handlers::is_asked_for;
 use super::history::RunFacts;
 use super::traces::trace_attempts;
-use super::worklist::Work;
-use super::{Change, Damaged, Effect, TransactionReader, Turn, Wakeup, not_there};
-use crate::ids::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
+use super::{Change, Effect, TransactionReader, Turn, Wakeup, not_there};
+use crate::ids::{NodeId, RunId, RunKey, WorkflowId};
 use crate::ledger::{Entry, Outcome};
-use crate::run::{
-    self, AttemptEnd, Input, NodeCapacity, Parent, Run, RunState, RunStatus, TriggeredBy,
-};
-use crate::schedule::{Numbered, Override, OverrideAction, Schedule, Start};
+use crate::run::{self, AttemptEnd, Input, NodeCapacity, RunStatus, TriggeredBy};
+use crate::schedule::Schedule;
 use crate::stop::{Stop, refuse, unless_refused};
 
 /// How many runs of a dead node are taken over in one transaction.
@@ -250,74 +244,6 @@ impl<B: TransactionReader> Turn<'_, B> {
         })
     }
 
-    /// Creates the run of an occurrence, a retry or a start by hand. It begins if it can.
-    pub(super) fn create_scheduled_run(
-        &mut self,
-        id: ScheduleId,
-        start: &Start,
-        by_hand: Option<&NewRun>,
-        overrides: &[Override],
-    ) -> Result<(), B::Error> {
-        let schedule = self.schedule(id)?;
-        let workflow_id = schedule.workflow;
-        let payload = match by_hand.and_then(|new| new.payload.as_deref()) {
-            Some(payload) => Some(payload),
-            None => payload_of(schedule, start, overrides),
-        };
-        let producer = schedule.producer().map(str::to_owned);
-        let mut run = Run {
-            key: start.run,
-            id: run_id(id, start, by_hand),
-            workflow: workflow_id,
-            version: 0,
-            handler: producer.clone(),
-            schedule: Some(id),
-            triggered_by: match by_hand {
-                Some(new) if start.occurrence.is_none() && new.by != Starter::Publish => {
-                    TriggeredBy::Manual
-                }
-                _ => TriggeredBy::Schedule,
-            },
-            by: by_hand.map(|new| new.by.name().to_owned()),
-            nominal: start.occurrence.map(|(occurrence, _)| occurrence.due.nominal),
-            effective: start.occurrence.map(|(occurrence, _)| occurrence.due.effective),
-            status: RunStatus::Pending,
-            created_at: self.context.moment.now,
-            started_at: None,
-            ended_at: None,
-            timeout: schedule.declared.timeout(),
-            input: input_of_schedule(schedule, start, payload),
-            output: None,
-            error: None,
-            retry_of: None,
-            parent: None,
-            trace: by_hand.and_then(|new| new.trace),
-            overdue: false,
-            waits_for_slot: false,
-            state: RunState {
-                tries_once: schedule.declared.max_retries() > 0,
-                ..RunState::default()
-            },
-        };
-        let unlimited = schedule.declared.timeout_seconds.is_none();
-        let live = self.workflow(workflow_id)?.live;
-        let live = live.ok_or_else(|| {
-            Damaged(format!("schedule {id} starts workflow {workflow_id}, which is not published"))
-        })?;
-        run.version = live;
-        let definition = self.definition(workflow_id, live)?;
-        let own = producer.as_deref().and_then(|name| definition.handler(name).cloned());
-        let definition = own.unwrap_or(definition);
-        if unlimited {
-            run.timeout = definition.timeout;
-        }
-        run::watch_new_run(&mut run, &definition, self.context.rules);
-        let key = run.key;
-        self.loaded.runs.insert_new(Box::new(run));
-        self.worklist.add(Work::Begin(key));
-        Ok(())
-    }
-
     /// Begins a run that was just created, or records that it waits for a slot. If older runs may
     /// be waiting, they go first: `fill_slots` begins them, and then this one. A handler's run does
     /// not wait for those, only for its workflow's turn.
@@ -354,54 +280,6 @@ impl<B: TransactionReader> Turn<'_, B> {
         entry.reason = format!("{reason}; it waits for a free slot").into();
         self.run_mut(key)?.state.start_reason = Some(reason.into_owned());
         Ok(())
-    }
-
-    /// Creates a run that no schedule asked for. It begins when the driver finds a free slot.
-    pub(super) fn create_run(
-        &mut self,
-        new: &NewRun,
-        workflow: crate::ids::WorkflowId,
-        live: u32,
-        origin: Origin,
-    ) -> Result<RunKey, B::Error> {
-        let definition = self.process(workflow, live, origin.handler.as_deref())?;
-        let timeout = definition.timeout;
-        let Origin { key, triggered_by, retry_of, schedule, input, parent, state, handler } =
-            origin;
-        let key = match key {
-            Some(key) => key,
-            None => self.reader.new_run_key(),
-        };
-        let mut run = Run {
-            key,
-            id: RunId::Other(new.id),
-            workflow,
-            version: live,
-            handler,
-            schedule,
-            triggered_by,
-            by: Some(new.by.name().to_owned()),
-            nominal: None,
-            effective: None,
-            status: RunStatus::Pending,
-            created_at: self.context.moment.now,
-            started_at: None,
-            ended_at: None,
-            timeout,
-            input: input.unwrap_or_else(|| input_by_hand(new)),
-            output: None,
-            error: None,
-            retry_of,
-            parent,
-            trace: new.trace,
-            overdue: false,
-            waits_for_slot: false,
-            state,
-        };
-        run::watch_new_run(&mut run, &definition, self.context.rules);
-        self.loaded.runs.insert_new(Box::new(run));
-        self.capacity.rescan = true;
-        Ok(key)
     }
 
     /// Decides one input to a run. Consequences for other entities go to the worklist.
@@ -501,101 +379,4 @@ pub(super) struct Decided {
     pub(super) claimed: Option<u32>,
     /// Whether the worker that sent a heartbeat has to stop its attempt, because the run is ending.
     pub(super) is_ending: bool,
-}
-
-/// The origin of a run that no schedule asked for.
-pub(super) struct Origin {
-    pub(super) key: Option<RunKey>,
-    pub(super) triggered_by: TriggeredBy,
-    pub(super) retry_of: Option<RunId>,
-    pub(super) schedule: Option<ScheduleId>,
-    /// The run's input, if it is more than the payload.
-    pub(super) input: Option<Box<RawValue>>,
-    pub(super) parent: Option<Parent>,
-    pub(super) state: RunState,
-    /// The producer or consumer that the run belongs to.
-    pub(super) handler: Option<String>,
-}
-
-impl Origin {
-    /// An origin with this trigger and nothing else.
-    pub(super) fn of(triggered_by: TriggeredBy) -> Origin {
-        Origin {
-            key: None,
-            triggered_by,
-            retry_of: None,
-            schedule: None,
-            input: None,
-            parent: None,
-            state: RunState::default(),
-            handler: None,
-        }
-    }
-}
-
-fn run_id(id: ScheduleId, start: &Start, by_hand: Option<&NewRun>) -> RunId {
-    match (start.occurrence, by_hand) {
-        (Some((Numbered { n, .. }, retry)), _) => RunId::Occurrence { schedule: id, n, retry },
-        (None, Some(new)) => RunId::Other(new.id),
-        (None, None) => RunId::Other(start.run.0 as u128),
-    }
-}
-
-/// The payload of the occurrence: the one an override gives it, or else the schedule's.
-fn payload_of<'a>(
-    schedule: &'a Schedule,
-    start: &Start,
-    overrides: &'a [Override],
-) -> Option<&'a RawValue> {
-    let nominal = start.occurrence.map(|(occurrence, _)| occurrence.due.nominal);
-    let given = overrides.iter().find(|over| Some(over.nominal) == nominal);
-    match given.map(|over| &over.action) {
-        Some(OverrideAction::Payload(payload)) => Some(payload),
-        _ => schedule.declared.payload.as_deref(),
-    }
-}
-
-fn input_of_schedule(
-    schedule: &Schedule,
-    start: &Start,
-    payload: Option<&RawValue>,
-) -> Box<RawValue> {
-    use std::fmt::Write as _;
-    let payload = payload.map_or("null", RawValue::get);
-    let mut text = String::with_capacity(payload.len() + 160);
-    let _ = write!(text, r#"{{"payload":{payload},"schedule_id":"{}""#, schedule.id);
-    let name = serde_json::Value::from(schedule.declared.name.as_str());
-    let _ = write!(text, r#","schedule_name":{name}"#);
-    if let Some((occurrence, retry)) = start.occurrence {
-        let Numbered { n, due, merged, .. } = occurrence;
-        let _ = write!(
-            text,
-            r#","n":{n},"retry":{retry},"nominal_at":"{}","effective_at":"{}""#,
-            due.nominal, due.effective
-        );
-        if merged > 0 {
-            let _ = write!(text, r#","coalesced":{merged}"#);
-        }
-    }
-    if let Some(DeclaredBy::Trigger(trigger)) = &schedule.declared_by
-        && let Ok(trigger) = serde_json::to_string(trigger)
-    {
-        let _ = write!(text, r#","trigger_id":{trigger}"#);
-    }
-    if let Some(trigger) = &schedule.declared.trigger_node_id
-        && let Ok(trigger) = serde_json::to_string(trigger)
-    {
-        let _ = write!(text, r#","trigger_node_id":{trigger}"#);
-    }
-    text.push('}');
-    json(text)
-}
-
-fn input_by_hand(new: &NewRun) -> Box<RawValue> {
-    let payload = new.payload.as_deref().map_or("null", RawValue::get);
-    json(format!(r#"{{"payload":{payload}}}"#))
-}
-
-fn json(text: String) -> Box<RawValue> {
-    RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

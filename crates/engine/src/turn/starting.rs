@@ -3,7 +3,7 @@
 use language::policy::overlap::IfBusy;
 
 use super::command::{Answer, CommandResult, NewRun, Refused, unknown_run, unknown_workflow};
-use super::runs::Origin;
+use super::creation::Origin;
 use super::{TransactionReader, Turn, Wakeup, WorkflowStatus, not_there};
 use crate::ids::{RunId, RunKey, ScheduleId, WorkflowId};
 use crate::run::{self, Item, RunState, StepRecord, TriggeredBy};
