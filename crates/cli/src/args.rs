@@ -141,6 +141,10 @@ pub(crate) struct BenchArgs {
     /// Measure only this; may be given several times
     #[arg(long, value_enum)]
     pub(crate) only: Vec<Measure>,
+    /// Ended runs and pending schedules in the store of `growth`; 10000000 takes about half an hour
+    #[arg(long, value_name = "N", default_value_t = 1_000_000,
+          value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
+    pub(crate) grown: u64,
     /// Use small numbers, only to see that everything works
     #[arg(long)]
     pub(crate) quick: bool,
@@ -191,6 +195,8 @@ pub(crate) enum Measure {
     Lists,
     /// The cost of a node that has nothing to do
     Idle,
+    /// A store full of history beside a new one, while as much is removed as comes in
+    Growth,
 }
 
 /// `punctual next`.

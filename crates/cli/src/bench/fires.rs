@@ -116,7 +116,7 @@ pub(super) async fn fire_beside(
 }
 
 /// Counts the runs that succeed from now on, by the notices of the nodes.
-fn successes(nodes: &[&Node]) -> UnboundedReceiver<Result<u64, &'static str>> {
+pub(super) fn successes(nodes: &[&Node]) -> UnboundedReceiver<Result<u64, &'static str>> {
     let (tell, told) = unbounded_channel();
     for node in nodes {
         let (mut notices, tell) = (node.hub.listen(), tell.clone());

@@ -6,6 +6,7 @@ mod events;
 mod feed;
 mod fire_rows;
 mod fires;
+mod growth;
 mod limits;
 mod lists;
 mod node;
@@ -166,11 +167,12 @@ impl Bench<'_> {
         self.workers()?;
         self.events()?;
         self.restart()?;
-        self.feed()
+        self.feed()?;
+        self.growth()
     }
 
-    /// Measures the lateness beside a feed without end. It comes last, because the feed fills the
-    /// store.
+    /// Measures the lateness beside a feed without end. It comes after everything else in this store,
+    /// because the feed fills it.
     fn feed(&mut self) -> Result<(), Failure> {
         if !self.sizes.wants(Measure::Feed) {
             return Ok(());

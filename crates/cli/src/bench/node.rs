@@ -1,6 +1,5 @@
 //! A node as `serve` runs it, without its HTTP server, and with a watch on its attempts.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -31,7 +30,7 @@ pub(super) struct Node {
     pub(super) watch: Arc<Watch>,
     stop: CancellationToken,
     driving: JoinHandle<Result<(), store::Failure>>,
-    log: Option<PathBuf>,
+    target: StoreTarget,
 }
 
 /// Observes attempts as they begin.
@@ -105,14 +104,23 @@ impl Node {
                 .await?;
         let stop = CancellationToken::new();
         let driving = tokio::spawn(driver.run(signals, reports, stop.clone()));
-        let log = target.log();
-        Ok(Node { hub, store, watch, stop, driving, log })
+        Ok(Node { hub, store, watch, stop, driving, target: target.clone() })
     }
 
     /// The size of the WAL beside the file, in bytes; 0 on PostgreSQL.
     pub(super) fn log_size(&self) -> u64 {
-        let log = self.log.as_ref().and_then(|log| std::fs::metadata(log).ok());
+        let log = self.target.log().and_then(|log| std::fs::metadata(log).ok());
         log.map_or(0, |log| log.len())
+    }
+
+    /// How many bytes the store has on disk, without the WAL.
+    pub(super) async fn size(&self) -> Result<u64, Failure> {
+        self.target.size().await
+    }
+
+    /// Whether other nodes can use the store.
+    pub(super) fn is_shared(&self) -> bool {
+        self.target.is_shared()
     }
 
     /// Stops the node and closes the store.

@@ -1,6 +1,5 @@
 //! Creates schedules by the thousand, from JSON texts that are parsed as the API parses them.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use engine::WorkflowId;
@@ -14,6 +13,8 @@ use super::node::Node;
 use super::process;
 use crate::failure::Failure;
 
+/// Repeating schedules created in one transaction.
+const BATCH: usize = 10_000;
 /// A day in 2100, far from any measurement.
 const FAR: i64 = 4_102_444_800;
 const SECONDS_OF_FAR: u64 = 30_000_000;
@@ -30,21 +31,21 @@ pub(super) fn name(number: u64) -> String {
     format!("{} {} {number}", pick(WHAT, 1), pick(WHOSE, 8))
 }
 
+/// The JSON of a schedule.
+fn one(number: u64, rule: &str, workflows: &[WorkflowId]) -> String {
+    let workflow = workflows[(number % workflows.len() as u64) as usize];
+    format!(
+        r#"{{"name":"{}","workflow_id":"{workflow}",{rule},"payload":{{"customer":{number}}}}}"#,
+        name(number)
+    )
+}
+
 /// The JSON list of schedules that are due daily, each for the first time at its time in `due`.
 fn text(from: u64, due: &[Timestamp], workflows: &[WorkflowId]) -> String {
-    let mut text = String::from("[");
-    for (number, at) in (from..).zip(due) {
-        let comma = if text.len() == 1 { "" } else { "," };
-        let workflow = workflows[(number % workflows.len() as u64) as usize];
-        // Writing into a string cannot fail.
-        let _ = write!(
-            text,
-            r#"{comma}{{"name":"{}","workflow_id":"{workflow}","interval":"1d","anchor":"{at}","payload":{{"customer":{number}}}}}"#,
-            name(number)
-        );
-    }
-    text.push(']');
-    text
+    let daily = |(number, at): (u64, &Timestamp)| {
+        one(number, &format!(r#""interval":"1d","anchor":"{at}""#), workflows)
+    };
+    format!("[{}]", (from..).zip(due).map(daily).collect::<Vec<_>>().join(","))
 }
 
 /// Parses the text and creates the schedules in one transaction.
@@ -104,6 +105,25 @@ pub(super) async fn create_due(
         created.add(&create(node, &text).await?);
     }
     Ok(created)
+}
+
+/// Creates schedules that fire `repeats` times each, from soon on.
+pub(super) async fn create_repeating(
+    node: &Node,
+    from: u64,
+    count: u64,
+    repeats: u64,
+    every: Duration,
+    workflows: &[WorkflowId],
+) -> Result<(), Failure> {
+    let rule = format!(r#""interval":"{}ms","total_repeats":{repeats}"#, every.as_millis().max(1));
+    for begin in (from..from + count).step_by(BATCH) {
+        let numbers = begin..(from + count).min(begin + BATCH as u64);
+        let one = |number| one(number, &rule, workflows);
+        let text = format!("[{}]", numbers.map(one).collect::<Vec<_>>().join(","));
+        create(node, &text).await?;
+    }
+    Ok(())
 }
 
 /// Creates the schedules numbered `from` up to `to`, due far in the future.

@@ -34,6 +34,10 @@ pub(super) struct Sizes {
     pub(super) watched: Duration,
     /// How long each raw limit is measured.
     pub(super) limits: Duration,
+    /// Ended runs, and as many pending schedules, in a store that has grown.
+    pub(super) grown: u64,
+    /// How many of those runs each schedule has.
+    pub(super) repeats: u64,
     only: Vec<Measure>,
 }
 
@@ -66,6 +70,8 @@ impl Sizes {
             queries: if small { 20 } else { 300 },
             watched: seconds(5.0, 0.3),
             limits: seconds(1.0, 0.1),
+            repeats: if small { 10 } else { 100 },
+            grown: if small { 2_000 } else { args.grown },
             only: args.only.clone(),
         }
     }

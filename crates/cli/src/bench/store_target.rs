@@ -23,6 +23,31 @@ impl StoreTarget {
         StoreTarget::Postgres { url: url.to_owned(), schema }
     }
 
+    /// A store of its own beside this one.
+    pub(super) fn another(&self, name: &str) -> StoreTarget {
+        match self {
+            StoreTarget::File(path) => StoreTarget::File(path.with_extension(format!("{name}.db"))),
+            StoreTarget::Postgres { url, schema } => {
+                StoreTarget::Postgres { url: url.clone(), schema: format!("{schema}_{name}") }
+            }
+        }
+    }
+
+    /// How many bytes the store has on disk, without the WAL.
+    pub(super) async fn size(&self) -> Result<u64, Failure> {
+        match self {
+            StoreTarget::File(path) => Ok(std::fs::metadata(path)?.len()),
+            StoreTarget::Postgres { url, schema } => {
+                let sql = "SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c
+                    JOIN pg_namespace n ON n.oid = c.relnamespace
+                    WHERE n.nspname = $1 AND c.relkind = 'r'";
+                let client = connect(url).await?;
+                let bytes: i64 = client.query_one(sql, &[schema]).await.map_err(broken)?.get(0);
+                Ok(bytes.unsigned_abs())
+            }
+        }
+    }
+
     pub(super) async fn open(&self) -> Result<Arc<dyn Store>, Failure> {
         let zones = zoneinfo::zones()?;
         Ok(match self {
