@@ -10,6 +10,7 @@ mod crash;
 mod fuzz;
 mod guard;
 mod http;
+mod peers;
 mod programs;
 mod simulate;
 mod steps;
@@ -127,6 +128,8 @@ enum Command {
         #[arg(long)]
         nodes: Option<u64>,
     },
+    /// What people would use instead, side by side with us, on this machine in one run
+    Peers(peers::Options),
     /// The house rules for files, which no compiler knows
     Tidy,
 }
@@ -175,6 +178,7 @@ fn main() -> ExitCode {
                 &[("--year", year), ("--bursts", bursts)],
             )
         }
+        Command::Peers(options) => peers::run(root, &options),
         Command::Tidy => tidy::run(root),
     };
     match outcome {
