@@ -203,8 +203,8 @@ struct Kept {
     longest_log: u64,
 }
 
-/// Removes as much history as comes in, oldest first: what was filled in within minutes passes as if
-/// it had been kept for as long as it takes to come in again.
+/// Removes as much history as comes in, oldest first: what was filled in within minutes passes as
+/// if it had been kept for as long as it takes to come in again.
 async fn keep_the_size(
     node: &Node,
     filled: Filled,

@@ -171,8 +171,8 @@ impl Bench<'_> {
         self.growth()
     }
 
-    /// Measures the lateness beside a feed without end. It comes after everything else in this store,
-    /// because the feed fills it.
+    /// Measures the lateness beside a feed without end. It comes after everything else in this
+    /// store, because the feed fills it.
     fn feed(&mut self) -> Result<(), Failure> {
         if !self.sizes.wants(Measure::Feed) {
             return Ok(());
