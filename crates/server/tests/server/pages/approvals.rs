@@ -49,7 +49,8 @@ async fn what_is_for_others_is_left_out() {
     let node = Node::start().await;
     let browser = Browser::open(&node).await;
     asked(&node).await;
-    assert!(browser.page("/approvals?assignee=ann").await.contains("Is &lt;b&gt;7"));
+    let page = browser.page("/approvals?assignee=ann").await;
+    assert!(page.contains("Is &lt;b&gt;7"), "{page}");
     assert!(
         browser.page("/approvals?assignee=bob").await.contains("Nothing waits for this person")
     );
