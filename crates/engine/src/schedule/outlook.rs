@@ -202,9 +202,13 @@ impl<'a> Outlook<'a> {
         row(effective, fate, (!reasons.is_empty()).then(|| reasons.join(", ")))
     }
 
-    /// Occurrences that people moved onto the time of this one.
-    fn landing_with(&self, due: Due) -> impl Iterator<Item = (Due, Ahead)> {
-        self.upcoming().landing_with(due).map(move |other| (other, merged(other.nominal)))
+    /// Other occurrences at the time of this one that people moved there or skipped.
+    fn landing_with(&self, due: Due) -> Vec<(Due, Ahead)> {
+        let row = |(other, over): (Due, &Override)| match over.action {
+            OverrideAction::Skip => (other, self.row(other)),
+            OverrideAction::Move(_) | OverrideAction::Payload(_) => (other, merged(other.nominal)),
+        };
+        self.upcoming().landing_with(due).map(row).collect()
     }
 
     fn unless_held(&self, row: Ahead) -> Ahead {

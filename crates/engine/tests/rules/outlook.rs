@@ -75,6 +75,28 @@ fn what_is_promised_happens() {
             format!(r#"{daily}, "calendar": "office", "roll": "next""#),
             vec![(day(7, 9), OverrideAction::Skip), (day(10, 9), moved(10, 11))],
         ),
+        // Saturday, Sunday and Monday land on Monday. One that is not skipped or moved starts.
+        (
+            format!(r#"{daily}, "calendar": "office", "roll": "next""#),
+            vec![(day(7, 9), OverrideAction::Skip)],
+        ),
+        (
+            format!(r#"{daily}, "calendar": "office", "roll": "next", "spread": "30m""#),
+            vec![
+                (day(7, 9), OverrideAction::Skip),
+                (day(8, 9), OverrideAction::Skip),
+                (day(9, 9), OverrideAction::Skip),
+            ],
+        ),
+        (
+            format!(r#"{daily}, "calendar": "office", "roll": "next""#),
+            vec![(day(7, 9), moved(10, 11)), (day(8, 9), moved(10, 9))],
+        ),
+        (
+            format!(r#"{daily}, "calendar": "office", "roll": "previous""#),
+            vec![(day(6, 9), OverrideAction::Skip), (day(7, 9), moved(10, 11))],
+        ),
+        (daily.to_owned(), vec![(day(3, 9), OverrideAction::Skip), (day(5, 9), moved(3, 9))]),
         (format!(r#"{daily}, "spread": "30m""#), vec![(day(3, 9), OverrideAction::Skip)]),
         (r#""interval": "7h", "end": "2026-03-06T00:00:00Z""#.to_owned(), vec![]),
         (r#""at": "2026-03-07T09:00:00Z", "calendar": "office""#.to_owned(), vec![]),
@@ -94,6 +116,35 @@ fn what_is_promised_happens() {
         assert!(!promised.is_empty(), "{fields}");
         assert_eq!(next, promised.iter().filter_map(|line| line.1).min(), "{fields}");
     }
+}
+
+#[test]
+fn one_of_several_at_the_same_instant_starts() {
+    let weekend = |overrides: Vec<(&str, OverrideAction)>| {
+        let (mut world, id) = world(r#""cron": "0 9 * * *", "calendar": "office", "roll": "next""#);
+        world.advance_to("2026-03-06T10:00:00Z");
+        for (nominal, action) in overrides {
+            over(&mut world, id, nominal, action);
+        }
+        world.advance_to("2026-03-09T10:00:00Z");
+        let rows = world.memory.ledger.values();
+        let rows = rows.filter(|row| row.effective == at("2026-03-09T09:00:00Z"));
+        let mut rows: Vec<_> = rows.map(|row| (row.nominal, row.outcome.name())).collect();
+        rows.sort_unstable();
+        rows.into_iter().map(|(_, outcome)| outcome).collect::<Vec<_>>()
+    };
+    let (saturday, sunday, monday) =
+        ("2026-03-07T09:00:00Z", "2026-03-08T09:00:00Z", "2026-03-09T09:00:00Z");
+    let skip = || OverrideAction::Skip;
+    let later = || OverrideAction::Move(at("2026-03-20T12:00:00Z"));
+    assert_eq!(weekend(vec![]), ["moved", "coalesced", "coalesced"]);
+    assert_eq!(weekend(vec![(saturday, skip())]), ["skipped", "moved", "coalesced"]);
+    let two = vec![(saturday, skip()), (sunday, skip())];
+    assert_eq!(weekend(two), ["skipped", "skipped", "started"]);
+    let all = vec![(saturday, skip()), (sunday, skip()), (monday, skip())];
+    assert_eq!(weekend(all), ["skipped", "skipped", "skipped"]);
+    assert_eq!(weekend(vec![(saturday, later())]), ["moved", "coalesced"]);
+    assert_eq!(weekend(vec![(saturday, later()), (sunday, skip())]), ["skipped", "started"]);
 }
 
 #[test]
