@@ -90,9 +90,7 @@ impl Timing {
         let after = after.checked_sub(self.moved_by).unwrap_or(Timestamp::MIN);
         let found = match &self.calendar {
             None => self.nominal_after(after).map(|at| Occurrence { nominal: at, effective: at }),
-            Some(calendar) if self.follows_completion() => {
-                self.after_completion(calendar, after)
-            }
+            Some(calendar) if self.follows_completion() => self.after_completion(calendar, after),
             Some(calendar) => {
                 let past = Occurrence { effective: after, nominal: Timestamp::MAX };
                 self.on_calendar(calendar, after, past, Timestamp::MAX)

@@ -161,7 +161,8 @@ impl<'a> Upcoming<'a> {
             };
             let at = whole_millisecond(to.checked_add(timing.moved_by()).unwrap_or(to));
             // Those that a person skipped are among `landing_with`.
-            (starts_at(at) && !self.is_skipped(nominal)).then_some(DayOff { nominal, fate: DayOffFate::Merged(at, reason) })
+            (starts_at(at) && !self.is_skipped(nominal))
+                .then_some(DayOff { nominal, fate: DayOffFate::Merged(at, reason) })
         })
     }
 
