@@ -374,7 +374,7 @@ impl<'b> Decider<'_, 'b> {
         }
     }
 
-    /// Writes rows for other occurrences of the instant of `due` that people moved there or skipped.
+    /// Writes rows for other occurrences at the instant of `due` that were moved there or skipped.
     pub(super) fn record_landing_with(&mut self, due: Due) {
         let others: Vec<(Due, &Override)> = self.upcoming().landing_with(due).collect();
         for (other, over) in others {
