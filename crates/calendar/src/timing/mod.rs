@@ -45,7 +45,8 @@ pub struct Timing {
 pub struct Occurrence {
     /// The time at which it happens: rolled, fitted and spread.
     pub effective: Timestamp,
-    /// The time that the rule gives. If several land on one instant, the first.
+    /// The time that the rule gives. [`Timing::next_after`] gives the first of several that land on
+    /// one instant.
     pub nominal: Timestamp,
 }
 

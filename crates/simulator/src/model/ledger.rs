@@ -5,7 +5,7 @@ use calendar::{Fate, Policy};
 use engine::ledger::Outcome::{
     Coalesced, Dropped, Failed, Missed, Moved, Queued, Skipped, Started,
 };
-use engine::schedule::{OverrideAction, Status};
+use engine::schedule::Status;
 use engine::turn::Command;
 use language::policy::overlap::Overlap;
 
