@@ -1,15 +1,19 @@
 //! Explains in sentences, from stored data, why a schedule ran, waited or did not run.
 
 use calendar::{Fate, Zone};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use language::schedule::Plan;
 
 use crate::ids::RunId;
 use crate::ledger::{Entry, Outcome};
 use crate::run::RunStatus;
 use crate::schedule::{
-    Active, AheadFate, Outlook, Override, OverrideAction, Schedule, Status, Upcoming,
+    Active, Ahead, AheadFate, Outlook, Override, OverrideAction, Schedule, Status, Upcoming,
+    just_before,
 };
+
+/// How many starts at one instant are told of.
+const AT_ONE_INSTANT: usize = 8;
 
 /// The data that an explanation uses.
 pub struct ScheduleFacts<'a> {
@@ -47,7 +51,7 @@ pub fn now(facts: &ScheduleFacts<'_>) -> Vec<String> {
 pub fn at(facts: &ScheduleFacts<'_>, at: Timestamp) -> Vec<String> {
     let mut told = vec![facts.identity()];
     told.extend(facts.rows.iter().map(|row| facts.happened(row)));
-    if facts.rows.is_empty() && at > facts.schedule.progress.mark {
+    if at > facts.schedule.progress.mark {
         told.extend(facts.future(at));
     } else if facts.rows.is_empty() {
         told.push(facts.nothing_then(at));
@@ -185,27 +189,28 @@ impl ScheduleFacts<'_> {
         format!("{which}, {what}: {} (decided {decided}).", entry.reason)
     }
 
-    fn coming(&self) -> Option<String> {
-        // An earlier sentence already says that the workflow is paused.
-        if self.schedule.status != Status::Active || self.workflow_is_paused {
-            return None;
-        }
-        let outlook = Outlook {
+    fn outlook(&self) -> Option<Outlook<'_>> {
+        Some(Outlook {
             schedule: self.schedule,
             plan: self.plan?,
             overrides: self.overrides,
             workflow_is_paused: self.workflow_is_paused,
             now: self.now,
-        };
-        let rows = outlook.coming(1);
+        })
+    }
+
+    fn coming(&self) -> Option<String> {
+        let rows = self.outlook()?.coming(1);
         let starts = rows.iter().find_map(|next| Some((next, next.effective?)));
         let Some((next, at)) = starts else {
-            return Some("Nothing comes after what is going on.".to_owned());
+            // Earlier sentences already say that the schedule is over, or what is paused.
+            let is_told = self.schedule.status != Status::Active || self.workflow_is_paused;
+            return (!is_told).then(|| "Nothing comes after what is going on.".to_owned());
         };
         let (nominal, effective) = (self.time(next.nominal), self.time(at));
         let over = self.overrides.iter().find(|over| over.nominal == next.nominal);
         let how = match over.map(|over| (&over.action, &over.by)) {
-            _ if next.fate == AheadFate::Retried => {
+            _ if matches!(next.fate, AheadFate::Retried | AheadFate::Queued) => {
                 next.reason.as_ref().map(|reason| format!(", {reason}"))
             }
             Some((OverrideAction::Payload(_), by)) => {
@@ -235,40 +240,56 @@ impl ScheduleFacts<'_> {
         }
     }
 
-    /// Explains a time that has not been decided yet.
+    /// Explains a time that has not been decided yet: the occurrence that the rule has then, and
+    /// what starts then.
     fn future(&self, at: Timestamp) -> Vec<String> {
-        let shown = self.time(at);
-        let mut told = self.standing();
-        if let Some(over) = self.overrides.iter().find(|over| over.nominal == at) {
-            let by = &over.by;
-            told.push(match &over.action {
-                OverrideAction::Skip => format!("{shown} is to come, and is skipped by {by}."),
-                OverrideAction::Payload(_) => {
-                    format!("{shown} is to come, with a payload given by {by}.")
+        let is_new = self.rows.is_empty();
+        let mut told = if is_new { self.standing() } else { Vec::new() };
+        let Some(outlook) = self.outlook() else { return told };
+        let upcoming = Upcoming { plan: outlook.plan, overrides: self.overrides };
+        let ruled = upcoming.ruled(at);
+        let lands = match upcoming.of(at).map(|over| &over.action) {
+            Some(OverrideAction::Move(to)) => Some(*to),
+            _ => ruled.map(|due| due.effective),
+        };
+        let mut rows: Vec<Ahead> = Vec::new();
+        for instant in [Some(at), lands.filter(|lands| *lands != at)].into_iter().flatten() {
+            for row in outlook.coming_after(just_before(instant), AT_ONE_INSTANT) {
+                let is_it = row.nominal == at || row.effective == Some(at);
+                if is_it && !rows.contains(&row) {
+                    rows.push(row);
                 }
-                OverrideAction::Move(to) => {
-                    format!("{shown} is moved to {} by {by}.", self.time(*to))
-                }
-            });
-            return told;
+            }
         }
-        let Some(plan) = self.plan else { return told };
-        let before = at.checked_sub(SignedDuration::from_millis(1)).unwrap_or(at);
-        let row = plan.timing.preview(before, 1).into_iter().find(|row| row.nominal == at);
-        told.push(match row.map(|row| row.fate) {
-            Some(Fate::Kept) if self.schedule.status == Status::Active => {
-                format!("{shown} is to come.")
-            }
-            Some(Fate::Kept) => format!("{shown} is a time of the rule."),
-            Some(Fate::Moved { to, reason }) => {
-                format!("{shown} is moved by the calendar to {} ({reason}).", self.time(to))
-            }
-            Some(Fate::Skipped { reason }) => {
-                format!("{shown} is skipped by the calendar ({reason}).")
-            }
-            None => self.nothing_then(at),
-        });
+        told.extend(rows.iter().map(|row| self.to_come(row)));
+        let limit = self.schedule.remaining().filter(|_| self.schedule.status == Status::Active);
+        let shown = self.time(at);
+        if rows.is_empty() && is_new {
+            told.push(match (ruled, limit) {
+                (None, _) => self.nothing_then(at),
+                (Some(_), None) => format!("{shown} is a time of the rule."),
+                (Some(_), Some(_)) => format!(
+                    "{shown} is a time of the rule, and does not start unless one before it fails: \
+                     total_repeats allows no more."
+                ),
+            });
+        }
         told
+    }
+
+    fn to_come(&self, row: &Ahead) -> String {
+        let nominal = self.time(row.nominal);
+        let reason = row.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+        match (row.fate, row.effective) {
+            (_, Some(at)) if at == row.nominal => format!("{nominal} is to come{reason}."),
+            (AheadFate::Kept, Some(at)) => {
+                let at = self.time(at);
+                format!("{nominal} is to come at {at}, inside its spread window{reason}.")
+            }
+            (_, Some(at)) => format!("{nominal} is to come at {}{reason}.", self.time(at)),
+            (AheadFate::Queued, None) => format!("{nominal} is to come later{reason}."),
+            (_, None) => format!("{nominal} does not start{reason}."),
+        }
     }
 
     fn nothing_then(&self, at: Timestamp) -> String {
@@ -490,24 +511,60 @@ mod tests {
     }
 
     #[test]
+    fn a_schedule_that_is_paused_or_over_says_what_a_backfill_starts() {
+        let at = instant("2026-03-02T13:00:00Z");
+        let due = Due { nominal: instant("2026-03-01T09:00:00Z"), effective: at };
+        let occurrence = Numbered { n: 3, due, merged: 0, made_up: true, backfilled: true };
+        for status in [Status::Paused, Status::Done] {
+            let sentences = told(DAILY, &[], &[], |schedule| {
+                schedule.status = status;
+                schedule.progress.queued = vec![Queued { occurrence, not_before: Some(at) }];
+            });
+            let last = sentences.last().unwrap();
+            assert_eq!(last, "Next is 2026-03-02T13:00:00Z, occurrence 3 waits for its pace.");
+        }
+    }
+
+    #[test]
     fn a_time_is_explained_whether_it_is_past_to_come_or_none() {
         let by = || "ann".to_owned();
         let nominal = instant("2026-03-04T09:00:00Z");
-        let skip = Override { nominal, action: OverrideAction::Skip, by: by() };
+        let skip = [Override { nominal, action: OverrideAction::Skip, by: by() }];
+        let to = instant("2026-03-05T11:00:00Z");
+        let moved = [Override { nominal, action: OverrideAction::Move(to), by: by() }];
         let weekdays = r#""cron": "0 9 * * *", "calendar": "US", "roll": "skip""#;
-        for (fields, overrides, asked, expected) in [
-            (DAILY, &[][..], "2026-03-03T09:00:00Z", "2026-03-03T09:00:00Z is to come."),
+        let cases: Vec<(&str, &[Override], &str, &str)> = vec![
+            (DAILY, &[], "2026-03-03T09:00:00Z", "2026-03-03T09:00:00Z is to come."),
             (
                 DAILY,
-                &[skip][..],
+                &skip,
                 "2026-03-04T09:00:00Z",
-                "2026-03-04T09:00:00Z is to come, and is skipped by ann.",
+                "2026-03-04T09:00:00Z does not start (skipped by ann).",
             ),
             (
                 weekdays,
                 &[],
                 "2026-03-07T09:00:00Z",
-                "2026-03-07T09:00:00Z is skipped by the calendar (Saturday).",
+                "2026-03-07T09:00:00Z does not start (Saturday).",
+            ),
+            (
+                DAILY,
+                &moved,
+                "2026-03-04T09:00:00Z",
+                "2026-03-04T09:00:00Z is to come at 2026-03-05T11:00:00Z (moved by ann).",
+            ),
+            (
+                DAILY,
+                &moved,
+                "2026-03-05T11:00:00Z",
+                "2026-03-04T09:00:00Z is to come at 2026-03-05T11:00:00Z (moved by ann).",
+            ),
+            (
+                r#""cron": "0 9 * * *", "total_repeats": 2"#,
+                &[],
+                "2026-03-05T09:00:00Z",
+                "2026-03-05T09:00:00Z is a time of the rule, and does not start unless one before \
+                 it fails: total_repeats allows no more.",
             ),
             (
                 DAILY,
@@ -523,7 +580,8 @@ mod tests {
                 "Nothing is known of 2026-03-01T09:00:00Z: the schedule was created at \
                  2026-03-02T12:00:00Z.",
             ),
-        ] {
+        ];
+        for (fields, overrides, asked, expected) in cases {
             let ask = |facts: &ScheduleFacts<'_>| at(facts, instant(asked));
             let sentences = with_facts(fields, &[], overrides, |_| {}, ask);
             assert_eq!(sentences[1], expected);

@@ -180,7 +180,10 @@ impl People {
             return Some(Command::Override { id, nominal: instant(nominal), action: None, by });
         }
         let (_, from) = kept.next?;
-        let coming: Vec<_> = kept.timing.after(instant(from - 1)).take(4).collect();
+        // Several may land on the same instant.
+        let first = kept.timing.next_after(instant(from - 1));
+        let coming = std::iter::successors(first, |last| kept.timing.following(*last));
+        let coming: Vec<_> = coming.take(4).collect();
         let due = coming.get(self.random.below(coming.len()))?;
         let action = match self.random.below(4) {
             0 => OverrideAction::Skip,

@@ -45,7 +45,8 @@ pub struct Timing {
 pub struct Occurrence {
     /// The time at which it happens: rolled, fitted and spread.
     pub effective: Timestamp,
-    /// The time that the rule gives. If several land on one instant, the first.
+    /// The time that the rule gives. [`Timing::next_after`] gives the first of several that land on
+    /// one instant.
     pub nominal: Timestamp,
 }
 
@@ -90,19 +91,37 @@ impl Timing {
         let after = after.checked_sub(self.moved_by).unwrap_or(Timestamp::MIN);
         let found = match &self.calendar {
             None => self.nominal_after(after).map(|at| Occurrence { nominal: at, effective: at }),
-            Some(calendar) if matches!(self.rule, Rule::AfterCompletion(_)) => {
-                self.after_completion(calendar, after)
+            Some(calendar) if self.follows_completion() => self.after_completion(calendar, after),
+            Some(calendar) => {
+                let past = Occurrence { effective: after, nominal: Timestamp::MAX };
+                self.on_calendar(calendar, after, past, Timestamp::MAX)
             }
-            Some(calendar) => self.on_calendar(calendar, after, Timestamp::MAX),
         }?;
         let effective = found.effective.checked_add(self.moved_by).ok()?;
         Some(Occurrence { effective, ..found })
     }
 
+    /// The occurrence after this one, in the order of effective and then of nominal times. Unlike
+    /// [`Timing::next_after`], it also finds those that land on the same instant.
+    pub fn following(&self, last: Occurrence) -> Option<Occurrence> {
+        let Some(calendar) = self.calendar.as_ref().filter(|_| !self.follows_completion()) else {
+            return self.next_after(last.effective);
+        };
+        let plain = last.effective.checked_sub(self.moved_by).ok()?;
+        let past = Occurrence { effective: plain, ..last };
+        let found = self.on_calendar(calendar, just_before(plain), past, Timestamp::MAX)?;
+        let effective = found.effective.checked_add(self.moved_by).ok()?;
+        Some(Occurrence { effective, ..found })
+    }
+
+    fn follows_completion(&self) -> bool {
+        matches!(self.rule, Rule::AfterCompletion(_))
+    }
+
     /// The last occurrence that is due strictly before the instant.
     pub fn previous_before(&self, before: Timestamp) -> Option<Occurrence> {
         let limit = before.checked_sub(self.moved_by).ok()?;
-        if matches!(self.rule, Rule::AfterCompletion(_)) {
+        if self.follows_completion() {
             return None;
         }
         let found = match &self.calendar {

@@ -37,12 +37,7 @@ impl Timing {
             if kept >= count {
                 break;
             }
-            let Some(nominal) = self.nominal_after(at) else { break };
-            let planned = |calendar| PLANNED.contains(&calendar_day(calendar, nominal));
-            if !self.calendar.as_ref().is_none_or(planned) {
-                break;
-            }
-            let fate = self.fate(nominal);
+            let Some(Row { nominal, fate }) = self.next_row(at) else { break };
             at = match (&fate, &self.calendar) {
                 (Fate::Skipped { .. }, Some(calendar)) => {
                     let tomorrow = day_start(calendar, calendar_day(calendar, nominal) + 1);
@@ -54,6 +49,14 @@ impl Timing {
             rows.push(Row { nominal, fate });
         }
         rows
+    }
+
+    /// The first nominal time after the instant, with its fate.
+    pub fn next_row(&self, after: Timestamp) -> Option<Row> {
+        let nominal = self.nominal_after(after)?;
+        let planned = |calendar| PLANNED.contains(&calendar_day(calendar, nominal));
+        let is_planned = self.calendar.as_ref().is_none_or(planned);
+        is_planned.then(|| Row { nominal, fate: self.fate(nominal) })
     }
 
     /// What happens to a nominal time. The spread does not count as moving.

@@ -53,7 +53,8 @@ impl Timing {
         before: Timestamp,
     ) -> Option<Occurrence> {
         let next_from = |from: Timestamp| {
-            let found = self.on_calendar(calendar, from, before);
+            let past = Occurrence { effective: from, nominal: Timestamp::MAX };
+            let found = self.on_calendar(calendar, from, past, before);
             found.filter(|occurrence| occurrence.effective < before)
         };
         let next = |from: i64| next_from(Timestamp::from_millisecond(from).ok()?);
@@ -86,11 +87,13 @@ impl Timing {
         Some(found)
     }
 
-    /// The first occurrence after the instant, searched for on working days up to that of `until`.
+    /// The first occurrence greater than `past`, searched for after the instant, on working days up
+    /// to that of `until`.
     pub(super) fn on_calendar(
         &self,
         calendar: &Calendar,
         after: Timestamp,
+        past: Occurrence,
         until: Timestamp,
     ) -> Option<Occurrence> {
         // A time outside of working hours is fitted to the next opening, so a search from outside
@@ -114,7 +117,7 @@ impl Timing {
                 match next.filter(|next| next <= sources.end()) {
                     None => break next,
                     Some(on) => {
-                        let found = self.first_on(calendar, (on, day), from, after);
+                        let found = self.first_on(calendar, (on, day), from, past);
                         best = best.into_iter().chain(found).min();
                         source = on + 1;
                     }
@@ -129,23 +132,23 @@ impl Timing {
         None
     }
 
-    /// The first time of the rule on the day `source` that, moved to the working day `to`, is due
-    /// after the instant. Times that land before `from` need not be visited.
+    /// The first time of the rule on the day `source` that, moved to the working day `to`, is an
+    /// occurrence greater than `past`. Times that land before `from` need not be visited.
     fn first_on(
         &self,
         calendar: &Calendar,
         (source, to): (Day, Day),
         from: Timestamp,
-        after: Timestamp,
+        past: Occurrence,
     ) -> Option<Occurrence> {
         let begin = day_start(calendar, source)?;
         if source == to {
-            return self.first_from(calendar, (source, to), from.max(just_before(begin)), after);
+            return self.first_from(calendar, (source, to), from.max(just_before(begin)), past);
         }
         let same_day = calendar_day(calendar, from) == to;
         let search = |fold: Fold, least: Timestamp| {
             let first = if same_day { moved(calendar, from, source, fold)? } else { least };
-            self.first_from(calendar, (source, to), just_before(first.max(least)), after)
+            self.first_from(calendar, (source, to), just_before(first.max(least)), past)
         };
         // The second pass of a repeated hour moves to the same times as the first pass.
         let end = day_start(calendar, source + 1)?;
@@ -154,13 +157,14 @@ impl Timing {
         search(Fold::First, begin).into_iter().chain(again).min()
     }
 
-    /// The first occurrence after `at`, in the order of nominal times.
+    /// The first occurrence greater than `past`, with its nominal time after `at`, in the order of
+    /// nominal times.
     fn first_from(
         &self,
         calendar: &Calendar,
         (source, to): (Day, Day),
         mut at: Timestamp,
-        after: Timestamp,
+        past: Occurrence,
     ) -> Option<Occurrence> {
         for _ in 0..SEARCH_STEPS {
             let nominal = self.nominal_after(at)?;
@@ -178,8 +182,9 @@ impl Timing {
                 moved(calendar, nominal, to, Fold::First)
             };
             let fitted = if self.fit { calendar.fit(rolled?) } else { rolled };
-            match fitted.filter(|effective| *effective > after) {
-                Some(effective) => return Some(Occurrence { nominal, effective }),
+            let found = fitted.map(|effective| Occurrence { nominal, effective });
+            match found.filter(|found| *found > past) {
+                Some(found) => return Some(found),
                 None => at = nominal,
             }
         }

@@ -1,6 +1,6 @@
 //! Compares calendars, rolling and fitting with moving every nominal time on its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use calendar::{Calendar, Fate, Occurrence, Timing, Zones};
 use jiff::civil::Date;
@@ -18,6 +18,8 @@ use super::walked_clock::{self, Walk, fixed_instant, instant, nanosecond_before,
 /// Longer closures would move occurrences from outside into the walk.
 const LONGEST_CLOSURE: usize = 16;
 const REACH: i64 = 5 * 86_400;
+/// How many occurrences on one instant are walked through.
+const SHARED: usize = 60;
 
 #[derive(Debug)]
 struct Case {
@@ -128,7 +130,7 @@ fn check(zones: &Zones, case: &Case) -> TestCaseResult {
         calendar::spread("key", calendar::parse_duration(window).unwrap())
     });
 
-    let mut by_effective = BTreeMap::<Timestamp, Timestamp>::new();
+    let mut by_effective = BTreeMap::<Timestamp, BTreeSet<Timestamp>>::new();
     let nominal = nominal_times(&timing, walk, spec);
     for &nominal in &nominal {
         let effective = mover.effective(nominal);
@@ -147,25 +149,46 @@ fn check(zones: &Zones, case: &Case) -> TestCaseResult {
             prop_assert_eq!(found, fate, "fate of {}", nominal);
         }
         if let Some(effective) = effective {
-            let first = by_effective.entry(effective + spread).or_insert(nominal);
-            *first = nominal.min(*first);
+            by_effective.entry(effective + spread).or_default().insert(nominal);
         }
     }
     let reach = SignedDuration::from_secs(REACH);
     let (from, to) = (centre - reach, centre + reach);
     let expected: Vec<Occurrence> = by_effective
         .range(from..to)
-        .map(|(&effective, &nominal)| Occurrence { effective, nominal })
+        .filter_map(|(&effective, all)| Some(Occurrence { effective, nominal: *all.first()? }))
         .collect();
     let start = nanosecond_before(from);
     let found: Vec<Occurrence> = timing.after(start).take_while(|o| o.effective < to).collect();
     same("forwards", &found, &expected)?;
+
+    check_shared(&timing, &expected, &by_effective)?;
 
     let few = expected.len().saturating_sub(300);
     let mut before = to;
     for occurrence in expected[few..].iter().rev() {
         prop_assert_eq!(timing.previous_before(before), Some(*occurrence), "before {}", before);
         before = occurrence.effective;
+    }
+    Ok(())
+}
+
+/// Of several occurrences that land on one instant, each follows the one before.
+fn check_shared(
+    timing: &Timing,
+    expected: &[Occurrence],
+    by_effective: &BTreeMap<Timestamp, BTreeSet<Timestamp>>,
+) -> TestCaseResult {
+    for pair in expected.windows(2) {
+        let (mut last, all) = (pair[0], &by_effective[&pair[0].effective]);
+        for &nominal in all.iter().skip(1).take(SHARED) {
+            let next = Occurrence { nominal, ..last };
+            prop_assert_eq!(timing.following(last), Some(next), "after {:?}", last);
+            last = next;
+        }
+        if all.len() <= SHARED {
+            prop_assert_eq!(timing.following(last), Some(pair[1]), "after {:?}", last);
+        }
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use calendar::{CatchUp, Fate, Policy, Roll, Rule};
 use jiff::{SignedDuration, Timestamp};
 use language::policy::overlap::{self, MadeUp, Overlap, Verdict};
 
-use super::upcoming::{DayOff, DayOffFate, Due, OverrideAction, Upcoming};
+use super::upcoming::{DayOff, DayOffFate, Due, Override, OverrideAction, Upcoming};
 use super::{Active, Decider, Numbered, Queued, Status, Turning};
 use crate::ids::RunKey;
 use crate::ledger::{Entry, Outcome};
@@ -374,13 +374,19 @@ impl<'b> Decider<'_, 'b> {
         }
     }
 
-    /// Writes rows for occurrences that were moved by hand onto the instant of `due`.
+    /// Writes rows for other occurrences at the instant of `due` that were moved there or skipped.
     pub(super) fn record_landing_with(&mut self, due: Due) {
-        let others: Vec<Due> = self.upcoming().landing_with(due).collect();
-        for other in others {
+        let others: Vec<(Due, &Override)> = self.upcoming().landing_with(due).collect();
+        for (other, over) in others {
             let occurrence = self.number(other, 0);
-            let reason = "moved by hand onto the same time as another";
-            self.record(&occurrence, Outcome::Coalesced, reason, None);
+            let (outcome, reason) = match over.action {
+                OverrideAction::Skip => (Outcome::Skipped, format!("skipped by {}", over.by)),
+                OverrideAction::Move(_) | OverrideAction::Payload(_) => {
+                    let reason = "moved by hand onto the same time as another";
+                    (Outcome::Coalesced, reason.to_owned())
+                }
+            };
+            self.record(&occurrence, outcome, reason, None);
         }
     }
 }

@@ -20,6 +20,7 @@ pub use numbered::Numbered;
 pub use outlook::{Ahead, AheadFate, Outlook};
 pub use refusal::Refusal;
 pub use settle::Verdict;
+pub(crate) use upcoming::just_before;
 pub use upcoming::{Due, Override, OverrideAction, Upcoming};
 
 use crate::ids::{IncidentKey, RunKey, ScheduleId, WorkflowId};

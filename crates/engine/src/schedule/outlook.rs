@@ -5,10 +5,10 @@ use std::collections::HashSet;
 
 use calendar::Fate;
 use jiff::Timestamp;
-use language::policy::overlap::Overlap;
+use language::policy::overlap::{self, MadeUp, Verdict};
 
 use super::upcoming::{DayOff, DayOffFate, just_before};
-use super::{Active, Due, Override, OverrideAction, Plan, Schedule, Status, Upcoming};
+use super::{Active, Due, Override, OverrideAction, Plan, Queued, Schedule, Status, Upcoming};
 
 /// A repeat limit further away than this does not shorten what is listed for a later time.
 const FAR: usize = 1_000;
@@ -29,7 +29,7 @@ pub struct Outlook<'a> {
 pub struct Ahead {
     /// The time that the rule gives.
     pub nominal: Timestamp,
-    /// When it starts; `None` if it does not.
+    /// When it starts; `None` if it does not, or if it waits for others that have to end first.
     pub effective: Option<Timestamp>,
     pub fate: AheadFate,
     /// Why the occurrence is moved, skipped, merged into another or tried again.
@@ -46,6 +46,8 @@ pub enum AheadFate {
     Coalesced,
     /// Its run failed and is tried again.
     Retried,
+    /// It waits in the queue, for its pace or for others to end.
+    Queued,
 }
 
 impl AheadFate {
@@ -57,6 +59,7 @@ impl AheadFate {
             AheadFate::Skipped => "skipped",
             AheadFate::Coalesced => "coalesced",
             AheadFate::Retried => "retried",
+            AheadFate::Queued => "queued",
         }
     }
 }
@@ -78,12 +81,12 @@ impl<'a> Outlook<'a> {
 
     /// Like [`Outlook::coming`], for starts strictly after this instant.
     pub fn coming_after(&self, after: Timestamp, count: usize) -> Vec<Ahead> {
-        if matches!(self.schedule.status, Status::Done | Status::Dead) {
-            return Vec::new();
-        }
         let (occurrences, is_cut) = self.occurrences(after, count);
         let last = occurrences.last().filter(|_| is_cut).map(|(due, _)| due.effective);
-        let mut rows = self.days_off(after, count, &occurrences);
+        let mut rows = match self.schedule.status {
+            Status::Active | Status::Paused => self.days_off(after, count, &occurrences),
+            Status::Done | Status::Dead => Vec::new(),
+        };
         rows.retain(|(at, _)| last.is_none_or(|last| *at <= last));
         rows.extend(occurrences.into_iter().map(|(due, row)| (due.effective, row)));
         rows.extend(self.delayed(after));
@@ -105,13 +108,17 @@ impl<'a> Outlook<'a> {
         Upcoming { plan: self.plan, overrides: self.overrides }
     }
 
-    /// Why nothing starts, if the schedule or its workflow is paused.
+    /// Why no occurrence of the rule starts, if the schedule or its workflow is paused.
     fn hold(&self) -> Option<&'static str> {
         match self.schedule.status {
             Status::Paused => Some("the schedule is paused"),
-            _ if self.workflow_is_paused => Some("the workflow is paused"),
-            _ => None,
+            _ => self.workflow_hold(),
         }
+    }
+
+    /// Why nothing starts at all, if the workflow is paused.
+    fn workflow_hold(&self) -> Option<&'static str> {
+        self.workflow_is_paused.then_some("the workflow is paused")
     }
 
     /// The first occurrence that is not decided yet. A paused schedule goes on from now.
@@ -141,45 +148,76 @@ impl<'a> Outlook<'a> {
         let left = self.schedule.remaining().and_then(|left| usize::try_from(left).ok());
         let mut left = left.unwrap_or(usize::MAX);
         let (mut found, mut starts, mut next) = (Vec::new(), 0, self.first());
-        let retry = self.retry_in_the_way();
-        let mut in_the_way = 0;
+        let until = self.busy_until().filter(|_| self.hold().is_none());
+        let (mut waiting, mut in_the_way) = (0, 0);
         while let Some(due) = next {
             if left == 0 || starts == count {
                 return (found, left > 0);
             }
             next = self.following(due, left >= FAR, after);
             let mut row = self.row(due);
-            if let Some((occurrence, at)) = retry.filter(|(_, at)| due.effective <= *at)
+            if let Some((until, why)) = until.as_ref().filter(|(until, _)| due.effective <= *until)
                 && row.effective.is_some()
             {
-                let reason = format!("occurrence {occurrence} failed and is tried again at {at}");
-                let (fate, reason) = (AheadFate::Skipped, Some(reason));
-                row = Ahead { effective: None, fate, reason, ..row };
-                in_the_way += 1;
+                row = self.behind(row, why, waiting);
+                in_the_way += usize::from(row.effective.is_none());
                 if in_the_way == FAR {
-                    next = self.upcoming().after(at);
+                    next = self.upcoming().after(*until);
                 }
             }
             let starts_now = usize::from(row.effective.is_some());
-            left -= starts_now;
+            let waits = usize::from(row.fate == AheadFate::Queued);
+            waiting += waits;
+            left -= starts_now + waits;
             if due.effective > after {
                 starts += starts_now;
                 found.extend(self.landing_with(due));
-                found.push((due, self.unless_held(row)));
+                found.push((due, held(row, self.hold())));
             }
         }
         (found, false)
     }
 
-    /// The number of the failed occurrence that is tried again last, and when, if the overlap
-    /// policy skips what is due before that.
-    fn retry_in_the_way(&self) -> Option<(u64, Timestamp)> {
-        let retries = self.schedule.progress.active.iter().filter_map(|active| match active {
-            Active::Retrying { occurrence, at, .. } => Some((occurrence.n, *at)),
+    /// Until when the schedule is certain to be busy, and why: a retry is to come, or occurrences
+    /// wait for their pace. When active runs end is not known.
+    fn busy_until(&self) -> Option<(Timestamp, String)> {
+        let progress = &self.schedule.progress;
+        let retries = progress.active.iter().filter_map(|active| match active {
+            Active::Retrying { occurrence, at, .. } => Some((
+                *at,
+                format!("occurrence {} failed and is tried again at {at}", occurrence.n),
+            )),
             Active::Running { .. } | Active::ByHand { .. } => None,
         });
-        let skips = self.schedule.declared.overlap == Overlap::Skip;
-        retries.max_by_key(|(_, at)| *at).filter(|_| skips)
+        let paced = progress.queued.iter().filter_map(|queued| {
+            let (n, at) = (queued.occurrence.n, queued.not_before?);
+            Some((at, format!("occurrence {n} waits for its pace until {at}")))
+        });
+        retries.chain(paced).max_by_key(|(at, _)| *at)
+    }
+
+    /// What the overlap policy makes of an occurrence that is due while the schedule is busy.
+    /// `waiting` others have joined the queue before it.
+    fn behind(&self, row: Ahead, why: &str, waiting: usize) -> Ahead {
+        let Schedule { declared, progress, .. } = self.schedule;
+        let at = row.effective.unwrap_or(row.nominal);
+        let is_retrying =
+            |active: &&Active| matches!(active, Active::Retrying { at: retry, .. } if *retry >= at);
+        let waits = |queued: &&Queued| queued.not_before.is_none_or(|pace| pace >= at);
+        let active = progress.active.iter().filter(is_retrying).count();
+        let queued = progress.queued.iter().filter(waits).count() + waiting;
+        let made_up = MadeUp { this: false, in_the_way: progress.has_made_up() };
+        let verdict =
+            overlap::decide(declared.overlap, active, queued, declared.queue_limit(), made_up);
+        let (fate, reason) = match verdict {
+            Verdict::Skip => (AheadFate::Skipped, why.to_owned()),
+            Verdict::Queue => (AheadFate::Queued, format!("waits for its turn: {why}")),
+            Verdict::Coalesce => {
+                (AheadFate::Coalesced, format!("one is already waiting then: {why}"))
+            }
+            Verdict::Start | Verdict::Replace | Verdict::Fail => return row,
+        };
+        Ahead { effective: None, fate, reason: Some(reason), ..row }
     }
 
     /// What becomes of an occurrence, apart from a pause.
@@ -202,21 +240,13 @@ impl<'a> Outlook<'a> {
         row(effective, fate, (!reasons.is_empty()).then(|| reasons.join(", ")))
     }
 
-    /// Occurrences that people moved onto the time of this one.
-    fn landing_with(&self, due: Due) -> impl Iterator<Item = (Due, Ahead)> {
-        self.upcoming().landing_with(due).map(move |other| (other, merged(other.nominal)))
-    }
-
-    fn unless_held(&self, row: Ahead) -> Ahead {
-        match self.hold() {
-            Some(reason) if row.effective.is_some() => Ahead {
-                effective: None,
-                fate: AheadFate::Skipped,
-                reason: Some(reason.to_owned()),
-                ..row
-            },
-            _ => row,
-        }
+    /// Other occurrences at the time of this one that people moved there or skipped.
+    fn landing_with(&self, due: Due) -> Vec<(Due, Ahead)> {
+        let row = |(other, over): (Due, &Override)| match over.action {
+            OverrideAction::Skip => (other, self.row(other)),
+            OverrideAction::Move(_) | OverrideAction::Payload(_) => (other, merged(other.nominal)),
+        };
+        self.upcoming().landing_with(due).map(row).collect()
     }
 
     /// Times of the rule on days off: skipped by the calendar, or moved onto another occurrence.
@@ -255,13 +285,27 @@ impl<'a> Outlook<'a> {
         let paced = progress.queued.iter().filter_map(|queued| {
             let occurrence = &queued.occurrence;
             let reason = format!("occurrence {} waits for its pace", occurrence.n);
-            Some((queued.not_before?, occurrence, AheadFate::Moved, reason))
+            Some((queued.not_before?, occurrence, AheadFate::Queued, reason))
         });
         let rows = retries.chain(paced).filter(move |(at, ..)| *at > after);
         rows.map(|(at, occurrence, fate, reason)| {
             let (nominal, effective, reason) = (occurrence.due.nominal, Some(at), Some(reason));
-            (at, self.unless_held(Ahead { nominal, effective, fate, reason }))
+            // A pause of the schedule drops retries and lets a backfill go on.
+            (at, held(Ahead { nominal, effective, fate, reason }, self.workflow_hold()))
         })
+    }
+}
+
+/// The occurrence, skipped if there is a reason why nothing starts.
+fn held(row: Ahead, hold: Option<&'static str>) -> Ahead {
+    match hold {
+        Some(reason) if row.effective.is_some() => Ahead {
+            effective: None,
+            fate: AheadFate::Skipped,
+            reason: Some(reason.to_owned()),
+            ..row
+        },
+        _ => row,
     }
 }
 

@@ -8,6 +8,10 @@ use serde_json::value::RawValue;
 use super::{Plan, Progress};
 use crate::moment::whole_millisecond;
 
+/// Longer than a calendar moves an occurrence.
+const FARTHEST_MOVE: SignedDuration = SignedDuration::from_hours(366 * 24);
+const MILLISECOND: SignedDuration = SignedDuration::from_millis(1);
+
 /// One due time, in whole milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Due {
@@ -75,7 +79,9 @@ pub struct Upcoming<'a> {
 }
 
 impl<'a> Upcoming<'a> {
-    /// The first occurrence due strictly after the instant.
+    /// The first occurrence due strictly after the instant. Of several at one instant it is the one
+    /// that stands for the others: not one skipped by hand, if there is another; then the first of
+    /// the rule, then the first that was moved there. See `landing_with`.
     pub fn after(&self, after: Timestamp) -> Option<Due> {
         let ruled = self.ruled_after(after);
         let moved = self.overrides.iter().filter_map(|over| match over.action {
@@ -84,19 +90,44 @@ impl<'a> Upcoming<'a> {
             }
             _ => None,
         });
-        // Of several occurrences at one instant, the rule's own stands for the others, or else the
-        // first by nominal time: see `landing_with`.
         let moved = moved.min_by_key(|due| (due.effective, due.nominal));
-        ruled.into_iter().chain(moved).min_by_key(|due| due.effective)
+        let all = ruled.into_iter().chain(moved);
+        all.min_by_key(|due| (due.effective, self.is_skipped(due.nominal)))
     }
 
     fn ruled_after(&self, after: Timestamp) -> Option<Due> {
-        let mut due: Due = self.plan.timing.next_after(after)?.into();
-        // Each iteration skips an overridden occurrence, so there are at most as many as overrides.
-        while self.is_moved(due.nominal) {
-            due = self.plan.timing.next_after(due.effective)?.into();
+        let mut skipped: Option<Due> = None;
+        let mut next = self.plan.timing.next_after(after);
+        // Each iteration passes over an overridden occurrence, so there are at most as many as
+        // overrides.
+        while let Some(occurrence) = next {
+            let due = Due::from(occurrence);
+            if skipped.is_some_and(|skipped| skipped.effective < due.effective) {
+                break;
+            }
+            match self.of(due.nominal).map(|over| &over.action) {
+                Some(OverrideAction::Move(_)) => {}
+                Some(OverrideAction::Skip) => skipped = skipped.or(Some(due)),
+                Some(OverrideAction::Payload(_)) | None => return Some(due),
+            }
+            next = self.plan.timing.following(occurrence);
         }
-        Some(due)
+        skipped
+    }
+
+    /// When the occurrence with this nominal time happens by the rule, apart from overrides. `None`
+    /// if it is no time of the rule, or the calendar skips it.
+    pub(crate) fn ruled(&self, nominal: Timestamp) -> Option<Due> {
+        let timing = &self.plan.timing;
+        let row = timing.next_row(just_before(nominal))?;
+        let plain = match row.fate {
+            Fate::Kept => row.nominal,
+            Fate::Moved { to, .. } => to,
+            Fate::Skipped { .. } => return None,
+        };
+        let effective = plain.checked_add(timing.moved_by()).ok()?;
+        let due = Due::from(Occurrence { effective, nominal: row.nominal });
+        (due.nominal == nominal).then_some(due)
     }
 
     /// The times of the rule after the instant that the calendar skips, and those that it merges
@@ -129,7 +160,9 @@ impl<'a> Upcoming<'a> {
                 Fate::Kept => (row.nominal, None),
             };
             let at = whole_millisecond(to.checked_add(timing.moved_by()).unwrap_or(to));
-            starts_at(at).then_some(DayOff { nominal, fate: DayOffFate::Merged(at, reason) })
+            // Those that a person skipped are among `landing_with`.
+            (starts_at(at) && !self.is_skipped(nominal))
+                .then_some(DayOff { nominal, fate: DayOffFate::Merged(at, reason) })
         })
     }
 
@@ -138,19 +171,36 @@ impl<'a> Upcoming<'a> {
         self.overrides.iter().filter(moves).any(|over| over.nominal == nominal)
     }
 
+    fn is_skipped(&self, nominal: Timestamp) -> bool {
+        self.of(nominal).is_some_and(|over| matches!(over.action, OverrideAction::Skip))
+    }
+
     /// The override of this occurrence, if any.
     pub fn of(&self, nominal: Timestamp) -> Option<&'a Override> {
         self.overrides.iter().find(|over| over.nominal == nominal)
     }
 
-    /// Other occurrences that were moved onto the same instant.
-    pub(super) fn landing_with(&self, due: Due) -> impl Iterator<Item = Due> + use<'a> {
-        self.overrides.iter().filter_map(move |over| match over.action {
-            OverrideAction::Move(to) if to == due.effective && over.nominal != due.nominal => {
-                Some(Due { nominal: over.nominal, effective: to })
-            }
-            _ => None,
+    /// Other occurrences of the same instant that people moved there or skipped, each with its
+    /// override.
+    pub(super) fn landing_with(&self, due: Due) -> impl Iterator<Item = (Due, &'a Override)> {
+        let others = self.overrides.iter().filter(move |over| over.nominal != due.nominal);
+        others.filter_map(move |over| {
+            let lands = match over.action {
+                OverrideAction::Move(to) => to == due.effective,
+                OverrideAction::Skip if self.may_land(over.nominal, due.effective) => {
+                    self.ruled(over.nominal).is_some_and(|ruled| ruled.effective == due.effective)
+                }
+                OverrideAction::Skip | OverrideAction::Payload(_) => false,
+            };
+            lands.then_some((Due { nominal: over.nominal, effective: due.effective }, over))
         })
+    }
+
+    /// Whether an occurrence might happen at this instant: a quick look before a search.
+    fn may_land(&self, nominal: Timestamp, at: Timestamp) -> bool {
+        let timing = &self.plan.timing;
+        let distance = at.duration_since(nominal).saturating_sub(timing.moved_by()).abs();
+        distance < MILLISECOND || timing.calendar().is_some() && distance < FARTHEST_MOVE
     }
 }
 
@@ -168,6 +218,6 @@ pub(super) fn overdue_once(plan: &Plan) -> Option<Due> {
 }
 
 /// The latest instant before `at`, in whole milliseconds.
-pub(super) fn just_before(at: Timestamp) -> Timestamp {
-    at.checked_sub(SignedDuration::from_millis(1)).unwrap_or(Timestamp::MIN)
+pub(crate) fn just_before(at: Timestamp) -> Timestamp {
+    at.checked_sub(MILLISECOND).unwrap_or(Timestamp::MIN)
 }

@@ -1,12 +1,11 @@
 //! Overrides within a turn: what a person decided about one occurrence.
 
-use calendar::{Fate, Timing};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::command::{Answer, CommandResult, Refused};
 use super::{Change, OverrideWrite, TransactionReader, Turn};
 use crate::ids::ScheduleId;
-use crate::schedule::{Due, Override, OverrideAction, Status, Upcoming};
+use crate::schedule::{Override, OverrideAction, Status, Upcoming, just_before};
 use crate::stop::{Stop, refuse};
 
 impl<B: TransactionReader> Turn<'_, B> {
@@ -20,13 +19,13 @@ impl<B: TransactionReader> Turn<'_, B> {
         if !self.load_schedule(id)? {
             return refuse(Refused::unknown_schedule(id));
         }
+        let known = self.reader.overrides(id)?;
         if let Some(action) = &action {
-            self.check_override(id, nominal, action)?;
+            self.check_override(id, nominal, action, &known)?;
         }
         if let Some(OverrideAction::Payload(payload)) = &action {
             self.check_payload_for_schedule(id, Some(payload))?;
         }
-        let known = self.reader.overrides(id)?;
         let over = known.iter().find(|over| over.nominal == nominal);
         let mark = self.schedule(id)?.progress.mark;
         if over.is_some_and(|over| over.has_been(mark)) {
@@ -63,6 +62,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         id: ScheduleId,
         nominal: Timestamp,
         action: &OverrideAction,
+        overrides: &[Override],
     ) -> Result<(), Stop<Refused, B::Error>> {
         let schedule = self.schedule(id)?;
         let plan =
@@ -71,8 +71,12 @@ impl<B: TransactionReader> Turn<'_, B> {
             return refuse(Refused::Conflict("The rule cannot be read any more.".to_owned()));
         };
         let mark = schedule.progress.mark;
-        let known = effective(&plan.timing, nominal).is_some_and(|effective| effective > mark);
-        if !known {
+        // If several land on one instant, only the one that stands for the others comes.
+        let others = overrides.iter().filter(|over| over.nominal != nominal);
+        let others: Vec<Override> = others.cloned().collect();
+        let upcoming = Upcoming { plan: &plan, overrides: &others };
+        let ruled = upcoming.ruled(nominal).filter(|due| due.effective > mark);
+        if !ruled.is_some_and(|due| upcoming.after(just_before(due.effective)) == Some(due)) {
             let message = format!("Schedule {id} has no occurrence to come at {nominal}.");
             return refuse(Refused::Conflict(message));
         }
@@ -84,18 +88,3 @@ impl<B: TransactionReader> Turn<'_, B> {
         }
     }
 }
-
-/// The effective time of the occurrence with this nominal time, if the rule has one that is not
-/// skipped.
-fn effective(timing: &Timing, nominal: Timestamp) -> Option<Timestamp> {
-    let plain = match timing.fate(nominal) {
-        Fate::Kept => nominal,
-        Fate::Moved { to, .. } => to,
-        Fate::Skipped { .. } => return None,
-    };
-    let just_before = plain.checked_add(timing.moved_by()).ok()?.checked_sub(MILLISECOND).ok()?;
-    let found = timing.next_after(just_before).map(Due::from)?;
-    (found.nominal == nominal).then_some(found.effective)
-}
-
-const MILLISECOND: SignedDuration = SignedDuration::from_millis(1);

@@ -75,6 +75,28 @@ fn what_is_promised_happens() {
             format!(r#"{daily}, "calendar": "office", "roll": "next""#),
             vec![(day(7, 9), OverrideAction::Skip), (day(10, 9), moved(10, 11))],
         ),
+        // Saturday, Sunday and Monday land on Monday. One that is not skipped or moved starts.
+        (
+            format!(r#"{daily}, "calendar": "office", "roll": "next""#),
+            vec![(day(7, 9), OverrideAction::Skip)],
+        ),
+        (
+            format!(r#"{daily}, "calendar": "office", "roll": "next", "spread": "30m""#),
+            vec![
+                (day(7, 9), OverrideAction::Skip),
+                (day(8, 9), OverrideAction::Skip),
+                (day(9, 9), OverrideAction::Skip),
+            ],
+        ),
+        (
+            format!(r#"{daily}, "calendar": "office", "roll": "next""#),
+            vec![(day(7, 9), moved(10, 11)), (day(8, 9), moved(10, 9))],
+        ),
+        (
+            format!(r#"{daily}, "calendar": "office", "roll": "previous""#),
+            vec![(day(6, 9), OverrideAction::Skip), (day(7, 9), moved(10, 11))],
+        ),
+        (daily.to_owned(), vec![(day(3, 9), OverrideAction::Skip), (day(5, 9), moved(3, 9))]),
         (format!(r#"{daily}, "spread": "30m""#), vec![(day(3, 9), OverrideAction::Skip)]),
         (r#""interval": "7h", "end": "2026-03-06T00:00:00Z""#.to_owned(), vec![]),
         (r#""at": "2026-03-07T09:00:00Z", "calendar": "office""#.to_owned(), vec![]),
@@ -94,6 +116,35 @@ fn what_is_promised_happens() {
         assert!(!promised.is_empty(), "{fields}");
         assert_eq!(next, promised.iter().filter_map(|line| line.1).min(), "{fields}");
     }
+}
+
+#[test]
+fn one_of_several_at_the_same_instant_starts() {
+    let weekend = |overrides: Vec<(&str, OverrideAction)>| {
+        let (mut world, id) = world(r#""cron": "0 9 * * *", "calendar": "office", "roll": "next""#);
+        world.advance_to("2026-03-06T10:00:00Z");
+        for (nominal, action) in overrides {
+            over(&mut world, id, nominal, action);
+        }
+        world.advance_to("2026-03-09T10:00:00Z");
+        let rows = world.memory.ledger.values();
+        let rows = rows.filter(|row| row.effective == at("2026-03-09T09:00:00Z"));
+        let mut rows: Vec<_> = rows.map(|row| (row.nominal, row.outcome.name())).collect();
+        rows.sort_unstable();
+        rows.into_iter().map(|(_, outcome)| outcome).collect::<Vec<_>>()
+    };
+    let (saturday, sunday, monday) =
+        ("2026-03-07T09:00:00Z", "2026-03-08T09:00:00Z", "2026-03-09T09:00:00Z");
+    let skip = || OverrideAction::Skip;
+    let later = || OverrideAction::Move(at("2026-03-20T12:00:00Z"));
+    assert_eq!(weekend(vec![]), ["moved", "coalesced", "coalesced"]);
+    assert_eq!(weekend(vec![(saturday, skip())]), ["skipped", "moved", "coalesced"]);
+    let two = vec![(saturday, skip()), (sunday, skip())];
+    assert_eq!(weekend(two), ["skipped", "skipped", "started"]);
+    let all = vec![(saturday, skip()), (sunday, skip()), (monday, skip())];
+    assert_eq!(weekend(all), ["skipped", "skipped", "skipped"]);
+    assert_eq!(weekend(vec![(saturday, later())]), ["moved", "coalesced"]);
+    assert_eq!(weekend(vec![(saturday, later()), (sunday, skip())]), ["skipped", "started"]);
 }
 
 #[test]
@@ -151,6 +202,94 @@ fn what_is_due_before_a_retry_is_skipped() {
         let is_open = world.get(id).progress.active.len();
         assert_eq!(is_open > 1, skipped == 0);
     }
+}
+
+/// The fate of each row, and when it starts.
+fn fates(world: &World, id: ScheduleId, count: usize) -> Vec<(&'static str, String)> {
+    let rows = world.outlook(id, |outlook| outlook.coming(count));
+    let starts = |row: &Ahead| row.effective.map_or(String::new(), |at| at.to_string());
+    rows.iter()
+        .map(|row| (row.fate.name(), starts(row).chars().skip(11).take(5).collect()))
+        .collect()
+}
+
+#[test]
+fn what_is_due_before_a_retry_waits_in_the_queue() {
+    let fields = r#""interval": "1h", "max_retries": 2, "retry": {"delay": "150m"}"#;
+    for (overlap, second) in [("queue", "coalesced"), ("queue_all", "queued")] {
+        let (world, id) = world(&format!(r#"{fields}, "overlap": "{overlap}""#));
+        let mut failures = 1;
+        let mut world = world.working(move |_| {
+            failures -= 1;
+            let end = if failures < 0 { success() } else { failure("no luck") };
+            (jiff::SignedDuration::ZERO, end)
+        });
+        world.advance_to("2026-03-02T09:01:00Z");
+        let expected = [("queued", ""), (second, ""), ("retried", "11:30"), ("kept", "12:00")];
+        let expected = expected.map(|(fate, at)| (fate, at.to_owned()));
+        assert_eq!(fates(&world, id, 2), expected, "{overlap}");
+        let rows = world.outlook(id, |outlook| outlook.coming(1));
+        let reason = "waits for its turn: occurrence 0 failed and is tried again at \
+                      2026-03-02T11:30:00Z";
+        assert_eq!(rows[0].reason.as_deref(), Some(reason));
+        world.advance_to("2026-03-02T11:29:00Z");
+        let ledger = ["09:00 started", "10:00 queued", &format!("11:00 {second}")];
+        assert_eq!(world.ledger(id), ledger);
+    }
+}
+
+/// A schedule every hour, with a backfill of 09:00 to 11:00 that was asked for at 11:30, one each
+/// 90 minutes.
+fn backfilled(fields: &str, verb: Option<Verb>) -> (World, ScheduleId) {
+    let (mut world, id) = world(&format!(r#""interval": "1h"{fields}"#));
+    world.advance_to("2026-03-02T11:30:00Z");
+    if let Some(verb) = verb {
+        world.control(id, verb).unwrap();
+    }
+    let (from, to) = (at(MONDAY), at("2026-03-02T11:00:00Z"));
+    let pace = Some(jiff::SignedDuration::from_mins(90));
+    world.command(Command::Backfill { id, from, to, limit: 10, pace, again: true }).unwrap();
+    (world, id)
+}
+
+#[test]
+fn a_paced_backfill_comes_while_the_schedule_is_paused_or_over() {
+    let over = r#", "end": "2026-03-02T11:00:00Z""#;
+    for (fields, verb, status) in
+        [(over, None, Status::Done), ("", Some(Verb::Pause), Status::Paused)]
+    {
+        let (mut world, id) = backfilled(fields, verb);
+        assert_eq!(world.get(id).status, status);
+        let mut starts = fates(&world, id, 5);
+        starts.retain(|(_, at)| !at.is_empty());
+        assert_eq!(starts, [("queued", "13:00".to_owned()), ("queued", "14:30".to_owned())]);
+        assert_eq!(world.next(id), Some(at("2026-03-02T13:00:00Z")));
+        let before = world.runs(id).len();
+        world.advance_to("2026-03-02T15:00:00Z");
+        assert_eq!((before, world.runs(id).len()), (4, 6));
+        let (mut world, id) = backfilled(fields, verb);
+        let workflow = world.get(id).workflow;
+        world.command(Command::PauseWorkflow { id: workflow, paused: true, reason: None }).unwrap();
+        assert_eq!(world.next(id), None);
+    }
+}
+
+#[test]
+fn what_is_due_before_the_end_of_a_paced_backfill_is_skipped() {
+    let (mut world, id) = backfilled("", None);
+    let expected = [
+        ("skipped", ""),
+        ("queued", "13:00"),
+        ("skipped", ""),
+        ("skipped", ""),
+        ("queued", "14:30"),
+        ("kept", "15:00"),
+    ];
+    assert_eq!(fates(&world, id, 3), expected.map(|(fate, at)| (fate, at.to_owned())));
+    world.advance_to("2026-03-02T15:01:00Z");
+    let ledger = world.ledger(id);
+    let last = ["12:00 skipped", "13:00 skipped", "14:00 skipped", "15:00 started"];
+    assert!(ledger.ends_with(&last.map(str::to_owned)), "{ledger:?}");
 }
 
 #[test]

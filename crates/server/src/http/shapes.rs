@@ -63,7 +63,7 @@ words! {
         Mutations::ALL.map(Mutations::name);
     RoleName: "What a token is for.", Role::ALL.map(Role::name);
     TokenStatus: "Whether a token is good.", ["active", "expired", "revoked", "unreadable"];
-    ComingFate: "What becomes of a time that the rule says.", ["kept", "moved", "skipped", "coalesced", "retried"];
+    ComingFate: "What becomes of a time that the rule says.", ["kept", "moved", "skipped", "coalesced", "retried", "queued"];
     Severity: "Whether it stops the definition from being saved.", ["error", "warning"];
     ConsumerState: "What a consumer does.",
         ["ready", "sleeping", "running", "suspended", "paused"];

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use calendar::{CatchUpSpec, Policy, Rule, Timing, parse_duration};
+use calendar::{CatchUpSpec, Fate, Policy, Rule, Timing, parse_duration};
 use engine::schedule::{OverrideAction, Status};
 use language::Rules;
 use language::schedule::Declared;
@@ -150,32 +150,68 @@ impl Kept {
     }
 
     /// All occurrences at the first instant after this one that has any: those of the rule first,
-    /// then those that were moved onto it by hand.
+    /// then those that were moved onto it by hand, then those that are skipped by hand.
     pub(super) fn group_after(&self, after: i64) -> Vec<(i64, i64)> {
-        let ruled = self.ruled_after(after);
-        let moved = self.overrides.iter().filter_map(|(nominal, action)| match action {
-            OverrideAction::Move(to) => Some((*nominal, to.as_millisecond())),
+        let mut all = self.ruled_after(after);
+        all.extend(self.overrides.iter().filter_map(|(nominal, action)| match action {
+            OverrideAction::Move(to) => {
+                Some((*nominal, to.as_millisecond())).filter(|(_, to)| *to > after)
+            }
             _ => None,
-        });
-        let moved: Vec<(i64, i64)> = moved.filter(|(_, to)| *to > after).collect();
-        let all = ruled.into_iter().chain(moved);
-        let Some(first) = all.clone().map(|(_, effective)| effective).min() else {
+        }));
+        let Some(first) = all.iter().map(|(_, effective)| *effective).min() else {
             return Vec::new();
         };
-        all.filter(|(_, effective)| *effective == first).collect()
+        all.retain(|(_, effective)| *effective == first);
+        let skipped = self.overrides.iter().map(|(nominal, _)| (*nominal, first));
+        let skipped: Vec<(i64, i64)> = skipped
+            .filter(|due| self.is_skipped_by_hand(due.0) && !all.contains(due))
+            .filter(|due| self.ruled(due.0) == Some(*due))
+            .collect();
+        all.extend(skipped);
+        all.sort_by_key(|(nominal, _)| self.is_skipped_by_hand(*nominal));
+        all
     }
 
-    fn ruled_after(&self, after: i64) -> Option<(i64, i64)> {
+    /// The first occurrence of the rule after this instant that nobody has moved, and one at the
+    /// same instant that nobody has skipped either.
+    fn ruled_after(&self, after: i64) -> Vec<(i64, i64)> {
         let moved = |nominal: i64| {
-            let by_hand = |(at, action): &(i64, OverrideAction)| {
-                *at == nominal && matches!(action, OverrideAction::Move(_))
-            };
-            self.been.contains(&nominal) || self.overrides.iter().any(by_hand)
+            let by_hand = matches!(self.override_of(nominal), Some(OverrideAction::Move(_)));
+            self.been.contains(&nominal) || by_hand
         };
-        self.timing
-            .after(instant(after))
-            .map(|due| (due.nominal.as_millisecond(), due.effective.as_millisecond()))
-            .find(|(nominal, _)| !moved(*nominal))
+        let mut found: Vec<(i64, i64)> = Vec::new();
+        let first = self.timing.next_after(instant(after));
+        for due in std::iter::successors(first, |last| self.timing.following(*last)) {
+            let due = (due.nominal.as_millisecond(), due.effective.as_millisecond());
+            if found.first().is_some_and(|first| first.1 < due.1) {
+                break;
+            }
+            if moved(due.0) {
+                continue;
+            }
+            found.push(due);
+            if !self.is_skipped_by_hand(due.0) {
+                break;
+            }
+        }
+        found
+    }
+
+    /// The occurrence of the rule with this nominal time, apart from overrides.
+    fn ruled(&self, nominal: i64) -> Option<(i64, i64)> {
+        let row = self.timing.next_row(instant(nominal - 1))?;
+        let plain = match row.fate {
+            Fate::Kept => row.nominal,
+            Fate::Moved { to, .. } => to,
+            Fate::Skipped { .. } => return None,
+        };
+        let spread = self.timing.moved_by().as_millis() as i64;
+        Some((row.nominal.as_millisecond(), plain.as_millisecond() + spread))
+    }
+
+    pub(super) fn is_skipped_by_hand(&self, nominal: i64) -> bool {
+        matches!(self.override_of(nominal), Some(OverrideAction::Skip))
     }
 
     pub(super) fn override_of(&self, nominal: i64) -> Option<&OverrideAction> {

@@ -5,7 +5,7 @@ use calendar::{Fate, Policy};
 use engine::ledger::Outcome::{
     Coalesced, Dropped, Failed, Missed, Moved, Queued, Skipped, Started,
 };
-use engine::schedule::{OverrideAction, Status};
+use engine::schedule::Status;
 use engine::turn::Command;
 use language::policy::overlap::Overlap;
 
@@ -115,7 +115,7 @@ impl Kept {
     fn follow(&mut self, rows: &Rows<'_>) -> Checked {
         let mut group: Vec<(i64, i64)> = Vec::new();
         let mut taken = Vec::new();
-        // Occurrences that were moved by hand onto the time of another come last.
+        // Others at one instant, which were moved there or skipped by hand, come last.
         let mut twins: Vec<(i64, i64)> = Vec::new();
         for row in &rows.new {
             if row.effective > rows.now && row.outcome != Coalesced && row.outcome != Skipped {
@@ -130,7 +130,8 @@ impl Kept {
                 continue;
             }
             let due = (row.nominal, row.effective);
-            if row.outcome == Coalesced
+            let twin = if self.is_skipped_by_hand(row.nominal) { Skipped } else { Coalesced };
+            if row.outcome == twin
                 && let Some(index) = twins.iter().position(|twin| *twin == due)
             {
                 twins.remove(index);
@@ -142,6 +143,12 @@ impl Kept {
             }
             match group.iter().position(|expected| *expected == due) {
                 Some(index) => {
+                    let is_skipped = |(nominal, _): (i64, i64)| self.is_skipped_by_hand(nominal);
+                    if is_skipped(due) && !group.iter().all(|due| is_skipped(*due)) {
+                        let message =
+                            format!("schedule {}: {row:?} stands for {group:?}", self.row.id);
+                        return broken("skipped", message);
+                    }
                     group.remove(index);
                     twins.append(&mut group);
                     self.consume(row);
@@ -322,10 +329,6 @@ impl Kept {
             }
             _ => Ok(()),
         }
-    }
-
-    fn is_skipped_by_hand(&self, nominal: i64) -> bool {
-        matches!(self.override_of(nominal), Some(OverrideAction::Skip))
     }
 
     /// Whether no node drove the schedule, as it is now declared, when the occurrence was due.

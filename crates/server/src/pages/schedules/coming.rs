@@ -30,7 +30,7 @@ pub(super) fn card(context: &PageContext, looked: &Looked) -> Markup {
         section.card.flush #coming {
             header { h2 { "Coming" } span.small.muted { (looked.zone.name()) } }
             @if schedule.status == Status::Paused && !rows.is_empty() {
-                p.pad.small.muted { "It is paused: these are the times of its rule, and nothing starts." }
+                p.pad.small.muted { "It is paused: the times of its rule do not start." }
             }
             @if rows.is_empty() {
                 (empty("Nothing comes.", html! {}))
@@ -86,7 +86,7 @@ fn line(context: &PageContext, looked: &Looked, row: &Ahead) -> Markup {
 pub(super) fn fate(context: &PageContext, zone: &Zone, row: &Ahead) -> Markup {
     let class = match row.fate {
         AheadFate::Kept => "is-ok",
-        AheadFate::Moved | AheadFate::Retried => "is-run",
+        AheadFate::Moved | AheadFate::Retried | AheadFate::Queued => "is-run",
         AheadFate::Skipped | AheadFate::Coalesced => "is-idle",
     };
     html! {
@@ -109,7 +109,8 @@ fn change(context: &PageContext, looked: &Looked, row: &Ahead, over: Option<&Ove
         return undo(context, looked, row.nominal);
     }
     let is_paused = looked.schedule().status == Status::Paused || looked.view.workflow_is_paused;
-    if row.effective.is_none() && !is_paused || row.fate == AheadFate::Retried {
+    let is_begun = matches!(row.fate, AheadFate::Retried | AheadFate::Queued);
+    if row.effective.is_none() && !is_paused || is_begun {
         return html! {};
     }
     let wall = looked.zone.wall(row.effective.unwrap_or(row.nominal));
