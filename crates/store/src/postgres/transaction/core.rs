@@ -162,7 +162,7 @@ fn take_turn(
     let left = ending.end(reader.tx, &calls, besides);
     let left = left.map_err(|failure| failure.about(only))?;
     let recovered = turned.writes.recovered;
-    shared.memory.keep(stamp, node, turned.writes, &reader.loaded.owned_workflows);
+    shared.row_cache.keep(stamp, node, turned.writes, &reader.loaded.owned_workflows);
     let is_full = request.limit > 0 && due.len() >= request.limit;
     let again = if is_full {
         // More wakeups are due.
@@ -207,11 +207,15 @@ fn prefetch(
     let first_due = queries.len();
     if request.limit > 0 {
         let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
-        queries.extend(load::ask_due(ms(now), limit, reader.shared.horizon.low()));
+        queries.extend(load::ask_due(ms(now), limit, reader.shared.wakeup_cache.low()));
         let gone = "SELECT id FROM nodes WHERE lease_until < $1 AND id <> $2
                     ORDER BY id FOR UPDATE SKIP LOCKED";
         queries.push(Query::new(gone, vec![param(ms(now)), param(request.node.0)]));
-        queries.push(topic_load::ask_due_handlers(ms(now), limit, reader.shared.horizon.low()));
+        queries.push(topic_load::ask_due_handlers(
+            ms(now),
+            limit,
+            reader.shared.wakeup_cache.low(),
+        ));
     }
     let may_begin =
         request.capacity.free_slots > 0 && (request.capacity.rescan || !request.reports.is_empty());

@@ -107,7 +107,7 @@ impl Core {
         self.settle_leftovers(&due, node, moment.now)?;
         let recovered = turned.writes.recovered;
         self.remember_recovered(node, recovered)?;
-        self.memory.recent.keep(turned.writes);
+        self.memory.row_cache.keep(turned.writes);
         Ok(Turned {
             effects: turned.effects,
             noops: turned.noops,
