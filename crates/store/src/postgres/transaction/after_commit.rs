@@ -18,6 +18,7 @@ use crate::postgres::transaction::minute_counts;
 use crate::postgres::transaction::shared::Shared;
 use crate::request::Call;
 use crate::rows::Row as _;
+use crate::stage::Stage;
 use crate::stored::ms;
 
 /// The messages that the other nodes need.
@@ -197,7 +198,9 @@ impl Ending<'_> {
         let known_run = if is_busy { wakeup_cache.next_run(now) } else { None };
         let sql = if known_run.is_some() { NEXT_OF_SCHEDULES } else { NEXT_WAKEUPS };
         queries.push(Query::new(sql, vec![param(self.node.0), param(now)]));
+        Stage::Written.is_over();
         let found = tx.commit(queries)?;
+        Stage::Committed.is_over();
         let mut next = NextWakeups::of(found.last())?;
         if known_run.is_none() {
             wakeup_cache.found_run(next.run);

@@ -26,6 +26,7 @@ use crate::postgres::{PostgresClock, Shared};
 use crate::request::{Call, CommandRequest, Commanded, Idempotency, TurnRequest, Turned};
 use crate::rows::{Column, Row as _};
 use crate::set_aside::the_only_one;
+use crate::stage::Stage;
 use crate::stored::{json, ms};
 use crate::wakeups::fair;
 
@@ -130,12 +131,14 @@ fn take_turn(
     let Opened { moment, rules } = open(tx, shared, request.node, request.moment)?;
     let mut reader = PgTransactionReader::new(tx, shared, needs, request.capacity.free_slots);
     let due = prefetch(&mut reader, request, moment.now)?;
+    Stage::Claimed.is_over();
     let outdated = std::mem::take(&mut reader.loaded.outdated);
     let (set_aside, setup) = (&*shared.passed_over(), &*shared.setup.get());
     let (node, traced) = (request.node, request.traced);
     let deciding = Deciding { rules: &rules, moment, node, traced, set_aside, setup };
     let reports = request.reports.iter().cloned();
     let (turned, refused) = deciding.turn(&mut reader, request, reports, &outdated, &due)?;
+    Stage::Decided.is_over();
     check_reader(&mut reader, &turned.writes)?;
     let passed_over = reader.loaded.passed_over;
     let mut calls = calls(&turned.writes, &turned.effects, request.node);
