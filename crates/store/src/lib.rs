@@ -23,6 +23,7 @@ mod rules;
 mod schedule_counts;
 mod set_aside;
 mod sqlite;
+mod stage;
 mod starting;
 mod stored;
 mod tally;
@@ -50,6 +51,7 @@ pub use request::{
 };
 pub use set_aside::{SetAside, kind as kind_of};
 pub use sqlite::{Sqlite, SqliteOptions, backup_file, check_damaged_file};
+pub use stage::{STAGE_TARGET, Stage};
 pub use starting::Trial;
 pub use tally::{Tally, TallyKind};
 pub use topic_view::{

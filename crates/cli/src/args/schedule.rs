@@ -169,7 +169,7 @@ Examples:
         /// End of the range
         #[arg(long, value_name = "TIME")]
         to: String,
-        /// The most occurrences to run
+        /// How many occurrences may run; a range with more is refused
         #[arg(long, value_name = "N")]
         limit: Option<u32>,
         /// Time between two starts, such as 10s

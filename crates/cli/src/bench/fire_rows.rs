@@ -7,6 +7,7 @@ use std::time::Duration;
 use rusqlite::{Connection, Result, Statement, params};
 use server::Stopwatch;
 
+use super::process;
 use super::store_target::StoreTarget;
 use crate::failure::Failure;
 
@@ -64,20 +65,29 @@ pub(super) enum Commits {
     Two,
 }
 
-/// Fires per second.
-pub(super) async fn rate(dir: &Path, commits: Commits, during: Duration) -> Result<f64, Failure> {
+/// Fires per second, and the CPU time of each in microseconds.
+pub(super) async fn rate(
+    dir: &Path,
+    commits: Commits,
+    during: Duration,
+) -> Result<(f64, f64), Failure> {
     let folder = tempfile::tempdir_in(dir)?;
     let path = folder.path().join("rows.db");
     // Opening the store creates the tables.
     drop(StoreTarget::File(path.clone()).open().await?);
     let broken = |error: rusqlite::Error| Failure::Environment(error.to_string());
     let connection = Connection::open(&path).map_err(broken)?;
+    let cpu = process::cpu_time()?;
     let measured = write(&connection, commits, during).map_err(broken);
+    let cpu = process::cpu_time()?.saturating_sub(cpu);
     connection.close().map_err(|(_, error)| broken(error))?;
-    measured
+    let (count, took) = measured?;
+    let count = count as f64;
+    Ok((count / took.as_secs_f64(), cpu.as_secs_f64() * 1e6 / count))
 }
 
-fn write(connection: &Connection, commits: Commits, during: Duration) -> Result<f64> {
+/// Writes rows for a while. Returns for how many fires, and how long it took.
+fn write(connection: &Connection, commits: Commits, during: Duration) -> Result<(i64, Duration)> {
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
@@ -105,7 +115,7 @@ fn write(connection: &Connection, commits: Commits, during: Duration) -> Result<
         rows.count(fires)?;
         connection.execute_batch("COMMIT")?;
     }
-    Ok(count as f64 / watch.elapsed().as_secs_f64())
+    Ok((count, watch.elapsed()))
 }
 
 /// Writes the rows of schedules that are all due.

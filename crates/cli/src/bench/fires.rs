@@ -14,6 +14,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use super::node::Node;
 use super::paced;
 use super::schedules::create_due;
+use super::stages::Spent;
 use super::store_target::StoreTarget;
 use crate::failure::Failure;
 
@@ -47,6 +48,8 @@ pub(super) struct Fired {
     pub(super) took: Duration,
     /// CPU time of the whole process during that time.
     pub(super) cpu: Duration,
+    /// How much of it the store's threads spent, by stage.
+    pub(super) stages: Spent,
     /// From due to begun, in microseconds.
     pub(super) lateness: Histogram<u64>,
     /// From due to committed for rows that were due at the same times, if they were measured.
@@ -89,6 +92,7 @@ pub(super) async fn fire_beside(
         let raw = raw.map(|target| paced::begin(target, due));
         until(first).await;
         let (watch, cpu) = (Stopwatch::start(), super::process::cpu_time()?);
+        let stages = Spent::now();
         let mut left = load.count;
         while left > 0 {
             match successes.recv().await {
@@ -98,6 +102,7 @@ pub(super) async fn fire_beside(
             }
         }
         let (took, cpu) = (watch.elapsed(), super::process::cpu_time()?.saturating_sub(cpu));
+        let stages = Spent::now().since(stages);
         let mut lateness = node.watch.take_lateness();
         for other in &nodes[1..] {
             let theirs = other.watch.take_lateness();
@@ -108,7 +113,7 @@ pub(super) async fn fire_beside(
             None => None,
         };
         if in_time {
-            return Ok(Fired { took, cpu, lateness, raw, used });
+            return Ok(Fired { took, cpu, stages, lateness, raw, used });
         }
         lead *= 2;
     }

@@ -17,6 +17,7 @@ mod report;
 mod restart;
 mod schedules;
 mod sizes;
+mod stages;
 mod steps;
 mod store_target;
 mod workers;
@@ -28,6 +29,7 @@ use std::time::Duration;
 use engine::turn::{Command, Verb};
 use engine::{ScheduleId, WorkflowId};
 use hdrhistogram::Histogram;
+use store::Stage;
 use tokio::runtime::Runtime;
 
 use self::compare::EarlierRun;
@@ -38,6 +40,7 @@ use self::node::Node;
 use self::postgres_limits::PostgresLimits;
 use self::report::Figure;
 use self::sizes::Sizes;
+use self::stages::Spent;
 use self::store_target::StoreTarget;
 use crate::args::{BenchArgs, Measure};
 use crate::failure::Failure;
@@ -56,6 +59,7 @@ const DUE_NUMBERS: u64 = 1_000_000_000;
 /// Measures, and prints the figures.
 pub(crate) fn run(args: &BenchArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let runtime = Runtime::new()?;
+    stages::listen();
     if let Some(of) = &args.restart_of {
         let target = match &args.db {
             Some(url) => {
@@ -101,6 +105,8 @@ fn measure(
         raw_rows: None,
         raw_fires: None,
         raw_fires_at_once: None,
+        raw_cpu: None,
+        raw_cpu_at_once: None,
         sync: None,
         workflows: Vec::new(),
         pending: 0,
@@ -117,6 +123,39 @@ fn measure(
 /// A raw limit that a figure is compared with.
 type Beside = Option<(&'static str, f64)>;
 
+/// What it took to fire many schedules.
+struct AllFired {
+    /// Fires per second.
+    rate: f64,
+    /// The CPU time of a fire in microseconds.
+    cpu: f64,
+    stages: StageCosts,
+}
+
+/// The CPU time of the store's threads, by the stages of a turn.
+struct StageCosts {
+    stages: Spent,
+    fires: f64,
+}
+
+impl StageCosts {
+    /// How the CPU time of a fire is divided. `raw` is what its rows cost the database alone.
+    fn figures(&self, name: &str, cpu: f64, raw: Beside) -> Vec<Figure> {
+        let each = |spent: Duration| spent.as_secs_f64() * 1e6 / self.fires;
+        let of = |stage| each(self.stages.of(stage));
+        let rest = (cpu - each(self.stages.total())).max(0.0);
+        let store = of(Stage::Claimed) + of(Stage::Written) + of(Stage::Committed);
+        let figure = |part: &str, value| {
+            Figure::new("fires", format!("{name}: processor, {part}"), value, "µs each")
+        };
+        vec![
+            figure("to decide", of(Stage::Decided)),
+            figure("to claim, encode and write", store).beside(raw),
+            figure("to drive, perform and tell", rest),
+        ]
+    }
+}
+
 /// One benchmark. The store grows from level to level.
 struct Bench<'a> {
     sizes: Sizes,
@@ -128,6 +167,9 @@ struct Bench<'a> {
     raw_fires: Beside,
     /// The limit for fires with nothing to perform.
     raw_fires_at_once: Beside,
+    /// The CPU time that the rows of these fires cost SQLite.
+    raw_cpu: Beside,
+    raw_cpu_at_once: Beside,
     sync: Beside,
     workflows: Vec<WorkflowId>,
     /// How many schedules far in the future exist so far.
@@ -237,7 +279,8 @@ impl Bench<'_> {
                 let rate = |commits| {
                     self.runtime.block_on(fire_rows::rate(&self.dir, commits, 3 * during))
                 };
-                let (rows, at_once) = (rate(Commits::Two)?, rate(Commits::One)?);
+                let ((rows, cpu), (at_once, cpu_at_once)) =
+                    (rate(Commits::Two)?, rate(Commits::One)?);
                 self.figures.extend(limits.figures());
                 let name = "the rows of a fire, 1 000 in a commit, nothing decided";
                 self.figures.push(Figure::new("limits", name, rows, "per s"));
@@ -246,6 +289,8 @@ impl Bench<'_> {
                 self.raw_fires_at_once = Some(("rows of such a fire per s", at_once));
                 self.raw_rows = Some(("rows of 200 bytes per s", limits.wide_rows));
                 self.raw_fires = Some(("rows of a fire per s", rows));
+                self.raw_cpu = Some(("µs for SQLite's part of it", cpu));
+                self.raw_cpu_at_once = Some(("µs for SQLite's part of it", cpu_at_once));
                 self.sync = Some(("ms for a sync", 1_000.0 / limits.syncs));
             }
             StoreTarget::Postgres { url, schema } => {
@@ -294,7 +339,7 @@ impl Bench<'_> {
     }
 
     fn fires(&mut self, node: &Node) -> Result<(), Failure> {
-        let (rate, cpu) = self.fire_all(&[node])?;
+        let AllFired { rate, cpu, stages } = self.fire_all(&[node])?;
         let wanted = if self.target.is_shared() { 10_000.0 } else { 30_000.0 };
         let name = format!("beside {} pending", self.pending);
         self.figures.push(
@@ -313,6 +358,7 @@ impl Bench<'_> {
         if first.0 == 0 {
             self.first_cost = None;
         }
+        self.figures.extend(stages.figures(&name, cpu, self.raw_cpu));
         Ok(())
     }
 
@@ -322,31 +368,33 @@ impl Bench<'_> {
         node.watch.end_noops(true);
         let measured = self.fire_all(&[node]);
         node.watch.end_noops(false);
-        let (rate, cpu) = measured?;
+        let AllFired { rate, cpu, stages } = measured?;
         let name = format!("beside {} pending, nothing to perform", self.pending);
         self.figures.extend([
             Figure::new("fires", &name, rate, "per s").beside(self.raw_fires_at_once),
             Figure::new("fires", format!("{name}: processor"), cpu, "µs each"),
         ]);
+        self.figures.extend(stages.figures(&name, cpu, self.raw_cpu_at_once));
         Ok(())
     }
 
-    /// Fires as many schedules as are measured at once. Returns how many fire per second, and the
-    /// processor time of each in microseconds.
-    fn fire_all(&mut self, nodes: &[&Node]) -> Result<(f64, f64), Failure> {
+    /// Fires as many schedules as are measured at once.
+    fn fire_all(&mut self, nodes: &[&Node]) -> Result<AllFired, Failure> {
         let (count, batch) = (self.sizes.fires, self.sizes.batch);
         let load = Load { from: self.due, count, over: Duration::ZERO, batch };
-        let Fired { took, cpu, used, .. } =
+        let Fired { took, cpu, stages, used, .. } =
             self.runtime.block_on(fire(nodes, &self.workflows, &load))?;
         self.due += used;
         let count = count as f64;
-        Ok((count / took.as_secs_f64(), cpu.as_secs_f64() * 1e6 / count))
+        let cpu = cpu.as_secs_f64() * 1e6 / count;
+        let stages = StageCosts { stages, fires: count };
+        Ok(AllFired { rate: count / took.as_secs_f64(), cpu, stages })
     }
 
     /// Measures two nodes on the same machine, which must not be slower than one.
     fn fires_of_two(&mut self, node: &Node) -> Result<(), Failure> {
         let other = self.runtime.block_on(Node::start(&self.target))?;
-        let (rate, _) = self.fire_all(&[node, &other])?;
+        let rate = self.fire_all(&[node, &other])?.rate;
         self.runtime.block_on(other.stop())?;
         let name = format!("beside {} pending, two nodes", self.pending);
         let figure = Figure::new("fires", name, rate, "per s");

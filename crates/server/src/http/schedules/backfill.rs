@@ -33,7 +33,7 @@ pub(super) struct Range {
     from: String,
     /// The last instant, in the same form.
     to: String,
-    /// How many occurrences to run at most, 1 to 1000; 100 if left out.
+    /// How many occurrences may run, 1 to 1000; 100 if left out. A range with more is refused.
     #[schema(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<u32>,
     /// The time between two starts, such as `10s`.

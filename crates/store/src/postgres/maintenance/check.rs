@@ -76,8 +76,8 @@ impl Core {
     /// Checks everything but the schema.
     pub(crate) fn check(&mut self, now: Timestamp, repair: bool) -> Result<Vec<Finding>, Failure> {
         let findings = invariants::check(self, now, repair);
-        // Mended rows may be due earlier than this node's cached horizon says.
-        self.shared.horizon.forget();
+        // Mended rows may be due earlier than the wakeup that this node has cached.
+        self.shared.wakeup_cache.forget();
         Ok(findings)
     }
 }

@@ -93,7 +93,7 @@ impl Core {
             let found = tx.commit(queries)?;
             let gone = found[0].first().map_or(Ok(0), |row| row.single())?;
             let next_wakeup = NextWakeups::of(found.last())?.earliest()?;
-            shared.horizon.forget();
+            shared.wakeup_cache.forget();
             let (early_deaths, culprit) = (starting.deaths, starting.culprit());
             Ok(Joined { node, next_wakeup, gone, early_deaths, culprit })
         })
@@ -118,7 +118,7 @@ impl Core {
                  OR EXISTS (SELECT 1 FROM open_runs WHERE waits_for_slot)"
             );
             let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
-            shared.horizon.begin_look();
+            shared.wakeup_cache.begin_look();
             let found = tx.commit(vec![
                 Query::new(
                     renew,
@@ -147,7 +147,7 @@ impl Core {
             let look = found[2].first().map_or(Ok(false), |row| row.single())?;
             let next = NextWakeups::of(found.last())?;
             let any = next.schedule.into_iter().chain(next.run).min();
-            shared.horizon.end_look(any.or(Some(ms(now))), next.run);
+            shared.wakeup_cache.end_look(any.or(Some(ms(now))), next.run);
             Ok(Renewed { effects, next_wakeup: next.earliest()?, look })
         })
     }

@@ -18,6 +18,7 @@ use crate::postgres::transaction::minute_counts;
 use crate::postgres::transaction::shared::Shared;
 use crate::request::Call;
 use crate::rows::Row as _;
+use crate::stage::Stage;
 use crate::stored::ms;
 
 /// The messages that the other nodes need.
@@ -135,8 +136,8 @@ fn written(writes: &Writes) -> (Option<i64>, Option<i64>) {
 }
 
 /// A transaction that writes at least this many runs does not query the next wakeup of runs if the
-/// horizon knows one. That run may have ended, and the node then wakes once for nothing; but the
-/// index is full of entries of ended runs, and scanning it costs more.
+/// cache of wakeups has one. That run may have ended, and the node then wakes once for nothing;
+/// but the index is full of entries of ended runs, and scanning it costs more.
 const BUSY: usize = 8;
 
 /// The parts of a transaction that its end needs.
@@ -191,19 +192,21 @@ impl Ending<'_> {
         // Written last: whoever waits for these rows holds up nobody else.
         queries.extend(minute_counts::ask_write(self.writes));
         queries.extend(self.ask_recovered());
-        let (now, horizon) = (ms(self.now), &self.shared.horizon);
+        let (now, wakeup_cache) = (ms(self.now), &self.shared.wakeup_cache);
         // Due wakeups were just claimed, or another node decides them: only later ones are queried.
         let is_busy = self.writes.runs.len() >= BUSY;
-        let known_run = if is_busy { horizon.next_run(now) } else { None };
+        let known_run = if is_busy { wakeup_cache.next_run(now) } else { None };
         let sql = if known_run.is_some() { NEXT_OF_SCHEDULES } else { NEXT_WAKEUPS };
         queries.push(Query::new(sql, vec![param(self.node.0), param(now)]));
+        Stage::Written.is_over();
         let found = tx.commit(queries)?;
+        Stage::Committed.is_over();
         let mut next = NextWakeups::of(found.last())?;
         if known_run.is_none() {
-            horizon.found_run(next.run);
+            wakeup_cache.found_run(next.run);
         }
         let (schedule, run) = written(self.writes);
-        horizon.written(schedule, run);
+        wakeup_cache.written(schedule, run);
         let earlier = |a: Option<i64>, b: Option<i64>| a.into_iter().chain(b).min();
         next.schedule = earlier(next.schedule, schedule);
         next.run = earlier(earlier(next.run, known_run.flatten()), run);

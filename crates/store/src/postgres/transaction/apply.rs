@@ -1,7 +1,7 @@
 //! Writes what a turn decided, as statements over arrays: one for each table, however many rows.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use engine::ledger::{Entry, Outcome};
 use engine::schedule::{Schedule, Status};
@@ -135,7 +135,7 @@ fn schedules(
     }
     insert_schedules(&new, stamp, all)?;
     update_schedules(&changed, all)?;
-    rename(&renamed, all);
+    rename(&renamed, all)?;
     apply_progress::update(&moved, before.schedules, stamp, all)?;
     if !gone.is_empty() {
         for sql in [
@@ -150,51 +150,84 @@ fn schedules(
     Ok(())
 }
 
+static SCHEDULES: Table = Table {
+    types: &[
+        Type::INT8,
+        Type::INT8,
+        Type::TEXT,
+        Type::INT2,
+        Type::TEXT,
+        Type::INT8,
+        Type::TEXT,
+        Type::INT8,
+        Type::INT8,
+        Type::INT4,
+    ],
+    insert: "INSERT INTO schedules (id, workflow, trigger, status, calendar, retention, declared,
+               created_at, updated_at, version)
+             SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::smallint[],
+               $5::text[], $6::bigint[], $7::text[], $8::bigint[], $9::bigint[], $10::integer[])",
+    copy: "COPY schedules (id, workflow, trigger, status, calendar, retention, declared,
+             created_at, updated_at, version) FROM STDIN (FORMAT binary)",
+};
+
 fn insert_schedules(new: &[&Schedule], stamp: i64, all: &mut Vec<Query>) -> Result<(), Failure> {
     if new.is_empty() {
         return Ok(());
     }
-    let sql = "INSERT INTO schedules (id, workflow, trigger, status, calendar, retention, declared,
-                 created_at, updated_at, version)
-               SELECT *, 0 FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::smallint[],
-                 $5::text[], $6::bigint[], $7::text[], $8::bigint[], $9::bigint[])";
-    all.push(Query::new(
-        sql,
-        vec![
-            column(new, |s| s.id.0),
-            column(new, |s| s.workflow.0),
-            column(new, |s| s.declared_by.as_ref().map(DeclaredBy::to_string)),
-            column(new, |s| narrow(&Status::ALL, s.status)),
-            column(new, |s| s.declared.timing.calendar.clone()),
-            column(new, |s| s.declared.retention().map(milliseconds)),
-            try_column(new, |s| json(&s.declared))?,
-            column(new, |s| ms(s.created_at)),
-            column(new, |s| ms(s.updated_at)),
-        ],
-    ));
+    let mut rows = BulkInsert::new_rows(&SCHEDULES, new.len(), false);
+    for schedule in new {
+        rows.put(schedule.id.0)?;
+        rows.put(schedule.workflow.0)?;
+        rows.put(schedule.declared_by.as_ref().map(DeclaredBy::to_string))?;
+        rows.put(narrow(&Status::ALL, schedule.status))?;
+        rows.put(schedule.declared.timing.calendar.as_deref())?;
+        rows.put(schedule.declared.retention().map(milliseconds))?;
+        rows.put(json(&schedule.declared)?)?;
+        rows.put(ms(schedule.created_at))?;
+        rows.put(ms(schedule.updated_at))?;
+        rows.put(0_i32)?;
+    }
+    all.push(rows.queries());
     all.push(apply_progress::insert(new, stamp)?);
-    put_words(new, all);
+    put_words(new, false, all)
+}
+
+static WORDS: Table = Table {
+    types: &[Type::TEXT, Type::INT8],
+    insert: "INSERT INTO words (word, schedule) SELECT * FROM unnest($1::text[], $2::bigint[])
+             ON CONFLICT DO NOTHING",
+    copy: "COPY words (word, schedule) FROM STDIN (FORMAT binary)",
+};
+
+/// Writes the search words of schedules' names. They may be there already unless the schedules are
+/// new.
+fn put_words(
+    schedules: &[&Schedule],
+    may_be_there: bool,
+    all: &mut Vec<Query>,
+) -> Result<(), Failure> {
+    let of = |schedule: &&Schedule| {
+        let id = schedule.id.0;
+        words(&schedule.declared.name).map(move |word| (word, id)).collect::<BTreeSet<_>>()
+    };
+    let found: Vec<_> = schedules.iter().flat_map(of).collect();
+    let mut rows = BulkInsert::new_rows(&WORDS, found.len(), may_be_there);
+    for (word, id) in found {
+        rows.put(word)?;
+        rows.put(id)?;
+    }
+    all.push(rows.queries());
     Ok(())
 }
 
-fn put_words(schedules: &[&Schedule], all: &mut Vec<Query>) {
-    let mut found = Vec::new();
-    for schedule in schedules {
-        found.extend(words(&schedule.declared.name).map(|word| (word, schedule.id.0)));
-    }
-    let sql = "INSERT INTO words (word, schedule) SELECT * FROM unnest($1::text[], $2::bigint[])
-               ON CONFLICT DO NOTHING";
-    let params = vec![column(&found, |(word, _)| word.clone()), column(&found, |(_, id)| *id)];
-    all.push(Query::new(sql, params));
-}
-
-fn rename(schedules: &[&Schedule], all: &mut Vec<Query>) {
+fn rename(schedules: &[&Schedule], all: &mut Vec<Query>) -> Result<(), Failure> {
     if schedules.is_empty() {
-        return;
+        return Ok(());
     }
     let sql = "DELETE FROM words WHERE schedule = ANY($1)";
     all.push(Query::new(sql, vec![column(schedules, |s| s.id.0)]));
-    put_words(schedules, all);
+    put_words(schedules, true, all)
 }
 
 fn update_schedules(changed: &[&Schedule], all: &mut Vec<Query>) -> Result<(), Failure> {

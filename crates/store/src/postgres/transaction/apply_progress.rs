@@ -7,23 +7,24 @@ use engine::ScheduleId;
 use engine::run::Ending;
 use engine::schedule::Schedule;
 use engine::turn::ById;
+use tokio_postgres::types::Type;
 
 use crate::failure::Failure;
 use crate::postgres::connections::tx_connection::{Param, Query, param};
 use crate::postgres::rows::narrow;
 use crate::postgres::transaction::apply::owned;
-use crate::postgres::transaction::bulk_insert::MANY;
+use crate::postgres::transaction::bulk_insert::{BulkInsert, MANY};
 use crate::stored::{json, ms};
 
 /// Stands for SQL NULL among the numbers.
 const NONE: i64 = i64::MIN;
 
-/// Declares the columns that hold numbers: what is written into each, and whether that is always a
-/// number, maybe a number, or a flag. The numbers of all rows are sent in one array, row after row,
-/// in this order: unnesting an array costs PostgreSQL something for each array and row, while
-/// indexing into one costs nearly nothing.
+/// Declares the columns that hold numbers: the type of each, what is written into it, and whether
+/// that is always a number, maybe a number, or a flag. The numbers of all rows are sent in one
+/// array, row after row, in this order: unnesting an array costs PostgreSQL something for each
+/// array and row, while indexing into one costs nearly nothing. Many new rows are copied.
 macro_rules! numbers {
-    (|$schedule:ident, $version:ident| $($column:ident: $kind:ident($value:expr),)+) => {
+    (|$schedule:ident, $version:ident| $($column:ident: $type:ident $kind:ident($value:expr),)+) => {
         /// A column that holds a number.
         #[allow(non_camel_case_types)] // They are called as they are in the database.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +46,14 @@ macro_rules! numbers {
         fn numbers_of($schedule: &Schedule, $version: i32) -> [i64; Number::ALL.len()] {
             [$($kind::number($value)),+]
         }
+
+        const COPY: &str = concat!(
+            "COPY progress (id, last_error, live, stamp",
+            $(", ", stringify!($column)),+,
+            ") FROM STDIN (FORMAT binary)",
+        );
+        const COPY_TYPES: &[Type] =
+            &[Type::INT8, Type::TEXT, Type::TEXT, Type::INT8, $(Type::$type),+];
     };
 }
 
@@ -79,25 +88,25 @@ mod flag {
 }
 
 numbers! { |schedule, version|
-    wake_at: maybe(schedule.wake_at().map(ms)),
-    anchor: always(ms(schedule.progress.anchor)),
-    mark: always(ms(schedule.progress.mark)),
-    next_nominal: maybe(schedule.progress.next.map(|due| ms(due.nominal))),
-    next_effective: maybe(schedule.progress.next.map(|due| ms(due.effective))),
-    n: always(schedule.progress.n.cast_signed()),
-    renewed_at: maybe(schedule.progress.renewed_at.map(ms)),
-    current_repeat: always(schedule.progress.current_repeat.cast_signed()),
-    current_retry: always(schedule.progress.current_retry.cast_signed().into()),
-    run_count: always(schedule.progress.run_count.cast_signed()),
-    error_count: always(schedule.progress.error_count.cast_signed()),
-    last_run_at: maybe(schedule.progress.last_run_at.map(ms)),
-    last_outcome: maybe(
+    wake_at: INT8 maybe(schedule.wake_at().map(ms)),
+    anchor: INT8 always(ms(schedule.progress.anchor)),
+    mark: INT8 always(ms(schedule.progress.mark)),
+    next_nominal: INT8 maybe(schedule.progress.next.map(|due| ms(due.nominal))),
+    next_effective: INT8 maybe(schedule.progress.next.map(|due| ms(due.effective))),
+    n: INT8 always(schedule.progress.n.cast_signed()),
+    renewed_at: INT8 maybe(schedule.progress.renewed_at.map(ms)),
+    current_repeat: INT8 always(schedule.progress.current_repeat.cast_signed()),
+    current_retry: INT4 always(schedule.progress.current_retry.cast_signed().into()),
+    run_count: INT8 always(schedule.progress.run_count.cast_signed()),
+    error_count: INT8 always(schedule.progress.error_count.cast_signed()),
+    last_run_at: INT8 maybe(schedule.progress.last_run_at.map(ms)),
+    last_outcome: INT2 maybe(
         schedule.progress.last_outcome.map(|ending| narrow(&Ending::ALL, ending).into())
     ),
-    has_overrides: flag(schedule.progress.has_overrides),
-    recomputed_at: maybe(schedule.progress.recomputed_at.map(ms)),
-    version: always(version.into()),
-    incident: maybe(schedule.progress.incident.map(|key| key.0)),
+    has_overrides: BOOL flag(schedule.progress.has_overrides),
+    recomputed_at: INT8 maybe(schedule.progress.recomputed_at.map(ms)),
+    version: INT4 always(version.into()),
+    incident: INT8 maybe(schedule.progress.incident.map(|key| key.0)),
 }
 
 /// SQL for the values of these columns in row `u.i`, if a row sends these numbers and no others.
@@ -255,11 +264,33 @@ impl Narrow {
 
 /// Inserts the progress of new schedules.
 pub(crate) fn insert(new: &[&Schedule], stamp: i64) -> Result<Query, Failure> {
+    if new.len() >= MANY {
+        return copy(new, stamp);
+    }
     let mut rows = Rows::default();
     for schedule in new {
         rows.put(schedule, &numbers_of(schedule, 0))?;
     }
     Ok(Query::new(&NEW, rows.params(stamp)))
+}
+
+fn copy(new: &[&Schedule], stamp: i64) -> Result<Query, Failure> {
+    let mut rows = BulkInsert::copied(COPY, COPY_TYPES, new.len());
+    for schedule in new {
+        rows.put(schedule.id.0)?;
+        rows.put(schedule.progress.last_error.as_deref().map(owned))?;
+        rows.put(live_of(schedule)?)?;
+        rows.put(stamp)?;
+        for (number, ty) in numbers_of(schedule, 0).into_iter().zip(&COPY_TYPES[4..]) {
+            match *ty {
+                Type::BOOL => rows.put(number != 0)?,
+                Type::INT2 => rows.put(i16::try_from(number).ok())?,
+                Type::INT4 => rows.put(i32::try_from(number).ok())?,
+                _ => rows.put((number != NONE).then_some(number))?,
+            }
+        }
+    }
+    Ok(rows.queries())
 }
 
 /// Updates the progress of schedules. Each comes with the amount by which its version goes up.

@@ -52,10 +52,14 @@ impl BulkInsert {
         if count < MANY || may_be_there {
             return BulkInsert::arrays(table.insert, table.types);
         }
-        let mut bytes = BytesMut::with_capacity(count * 16 * table.types.len());
+        BulkInsert::copied(table.copy, table.types, count)
+    }
+
+    /// For a COPY of `count` rows that are not there yet.
+    pub(crate) fn copied(sql: &'static str, types: &'static [Type], count: usize) -> BulkInsert {
+        let mut bytes = BytesMut::with_capacity(count * 16 * types.len());
         bytes.put_slice(HEADER);
-        let form = Form::Copied(bytes);
-        BulkInsert { sql: table.copy, types: table.types, form, at: 0, count: 0 }
+        BulkInsert { sql, types, form: Form::Copied(bytes), at: 0, count: 0 }
     }
 
     /// For a statement that takes an array for each column. A column that is a list itself is sent

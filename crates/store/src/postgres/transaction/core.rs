@@ -26,6 +26,7 @@ use crate::postgres::{PostgresClock, Shared};
 use crate::request::{Call, CommandRequest, Commanded, Idempotency, TurnRequest, Turned};
 use crate::rows::{Column, Row as _};
 use crate::set_aside::the_only_one;
+use crate::stage::Stage;
 use crate::stored::{json, ms};
 use crate::wakeups::fair;
 
@@ -130,12 +131,14 @@ fn take_turn(
     let Opened { moment, rules } = open(tx, shared, request.node, request.moment)?;
     let mut reader = PgTransactionReader::new(tx, shared, needs, request.capacity.free_slots);
     let due = prefetch(&mut reader, request, moment.now)?;
+    Stage::Claimed.is_over();
     let outdated = std::mem::take(&mut reader.loaded.outdated);
     let (set_aside, setup) = (&*shared.passed_over(), &*shared.setup.get());
     let (node, traced) = (request.node, request.traced);
     let deciding = Deciding { rules: &rules, moment, node, traced, set_aside, setup };
     let reports = request.reports.iter().cloned();
     let (turned, refused) = deciding.turn(&mut reader, request, reports, &outdated, &due)?;
+    Stage::Decided.is_over();
     check_reader(&mut reader, &turned.writes)?;
     let passed_over = reader.loaded.passed_over;
     let mut calls = calls(&turned.writes, &turned.effects, request.node);
@@ -162,7 +165,7 @@ fn take_turn(
     let left = ending.end(reader.tx, &calls, besides);
     let left = left.map_err(|failure| failure.about(only))?;
     let recovered = turned.writes.recovered;
-    shared.memory.keep(stamp, node, turned.writes, &reader.loaded.owned_workflows);
+    shared.row_cache.keep(stamp, node, turned.writes, &reader.loaded.owned_workflows);
     let is_full = request.limit > 0 && due.len() >= request.limit;
     let again = if is_full {
         // More wakeups are due.
@@ -207,11 +210,15 @@ fn prefetch(
     let first_due = queries.len();
     if request.limit > 0 {
         let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
-        queries.extend(load::ask_due(ms(now), limit, reader.shared.horizon.low()));
+        queries.extend(load::ask_due(ms(now), limit, reader.shared.wakeup_cache.low()));
         let gone = "SELECT id FROM nodes WHERE lease_until < $1 AND id <> $2
                     ORDER BY id FOR UPDATE SKIP LOCKED";
         queries.push(Query::new(gone, vec![param(ms(now)), param(request.node.0)]));
-        queries.push(topic_load::ask_due_handlers(ms(now), limit, reader.shared.horizon.low()));
+        queries.push(topic_load::ask_due_handlers(
+            ms(now),
+            limit,
+            reader.shared.wakeup_cache.low(),
+        ));
     }
     let may_begin =
         request.capacity.free_slots > 0 && (request.capacity.rescan || !request.reports.is_empty());

@@ -31,7 +31,7 @@ impl ReportLoader {
     /// Loads what this node has cached from its cache. A cached run that is not locked may be
     /// stale: only a write of it notices. So this is for reports that write what they are about.
     pub(crate) fn cached(shared: &Shared, schedules: &[i64], runs: &[i64]) -> ReportLoader {
-        ReportLoader::with(shared.memory.take(schedules, runs))
+        ReportLoader::with(shared.row_cache.take(schedules, runs))
     }
 
     /// Locks and reads every row.

@@ -46,8 +46,8 @@ pub(crate) struct Shared {
     pub(crate) offset: Offset,
     last_call: AtomicI64,
     is_look_owed: AtomicBool,
-    pub(crate) horizon: WakeupCache,
-    pub(crate) memory: RowCache,
+    pub(crate) wakeup_cache: WakeupCache,
+    pub(crate) row_cache: RowCache,
     /// Schedules, runs and handlers that are set aside, as far as this node knows.
     passed_over: RwLock<Arc<HashSet<Wakeup>>>,
     /// Whom the node can notify, and whom it notifies of failures.
@@ -77,8 +77,8 @@ impl Shared {
             offset: Offset::new(),
             last_call: AtomicI64::new(i64::MIN),
             is_look_owed: AtomicBool::new(false),
-            horizon: WakeupCache::new(),
-            memory: RowCache::default(),
+            wakeup_cache: WakeupCache::new(),
+            row_cache: RowCache::default(),
             passed_over: RwLock::default(),
             setup: SharedSetup::default(),
             schema,
@@ -188,10 +188,10 @@ impl Shared {
         }
     }
 
-    /// After a commit with an unknown outcome, the horizon may be wrong: it is forgotten.
+    /// After a commit with an unknown outcome, cached wakeups may be wrong: they are forgotten.
     pub(crate) fn doubt(&self, failure: &Failure) {
         if let Failure::Unknown(_) = failure {
-            self.horizon.forget();
+            self.wakeup_cache.forget();
         }
     }
 

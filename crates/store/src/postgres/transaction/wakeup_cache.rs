@@ -85,23 +85,23 @@ mod tests {
 
     #[test]
     fn what_is_written_during_a_look_is_not_lost() {
-        let horizon = WakeupCache::new();
-        assert_eq!((horizon.low(), horizon.next_run(0)), (i64::MIN, None));
-        horizon.begin_look();
-        horizon.written(Some(150), Some(170));
-        horizon.end_look(Some(200), None);
-        assert_eq!((horizon.low(), horizon.next_run(0)), (150, Some(Some(170))));
-        horizon.begin_look();
-        horizon.end_look(Some(160), Some(170));
-        assert_eq!((horizon.low(), horizon.next_run(169)), (160, Some(Some(170))));
-        assert_eq!(horizon.next_run(170), None, "it is due, and the next one is not known");
-        horizon.written(Some(100), None);
-        assert_eq!(horizon.low(), 100);
-        horizon.written(None, Some(180));
-        horizon.found_run(Some(190));
-        assert_eq!(horizon.next_run(0), Some(Some(180)), "written between question and answer");
-        horizon.forget();
-        horizon.end_look(Some(500), Some(500));
-        assert_eq!(horizon.low(), i64::MIN, "forgotten after the look began");
+        let cache = WakeupCache::new();
+        assert_eq!((cache.low(), cache.next_run(0)), (i64::MIN, None));
+        cache.begin_look();
+        cache.written(Some(150), Some(170));
+        cache.end_look(Some(200), None);
+        assert_eq!((cache.low(), cache.next_run(0)), (150, Some(Some(170))));
+        cache.begin_look();
+        cache.end_look(Some(160), Some(170));
+        assert_eq!((cache.low(), cache.next_run(169)), (160, Some(Some(170))));
+        assert_eq!(cache.next_run(170), None, "it is due, and the next one is not known");
+        cache.written(Some(100), None);
+        assert_eq!(cache.low(), 100);
+        cache.written(None, Some(180));
+        cache.found_run(Some(190));
+        assert_eq!(cache.next_run(0), Some(Some(180)), "written between question and answer");
+        cache.forget();
+        cache.end_look(Some(500), Some(500));
+        assert_eq!(cache.low(), i64::MIN, "forgotten after the look began");
     }
 }

@@ -10,6 +10,7 @@ use crate::set_aside::guarded;
 use crate::sqlite::connections::checkpoint::LogKeeper;
 use crate::sqlite::connections::file::Guard;
 use crate::sqlite::transaction::core::Core;
+use crate::stage::Stage;
 
 /// At most this many requests share one commit. More would make the first ones wait too long.
 const GROUP: usize = 256;
@@ -161,6 +162,7 @@ fn commit(core: &mut Core) -> Result<(), Failure> {
         // A commit to a file that nobody can find again does not count as stored.
         core.look_at_file()?;
         core.publish_rules();
+        Stage::Committed.is_over();
         return Ok(());
     };
     core.new_rules = None;

@@ -20,6 +20,7 @@ use crate::sqlite::connections::query;
 use crate::sqlite::transaction::apply::apply;
 use crate::sqlite::transaction::apply_runs::owner;
 use crate::sqlite::transaction::reader::{Ids, Memory, SqliteTransactionReader};
+use crate::stage::Stage;
 use crate::stored::{json, ms};
 
 /// The writer's connection and its caches.
@@ -79,6 +80,7 @@ impl Core {
 
     pub(crate) fn turn(&mut self, request: TurnRequest) -> Result<Turned, Failure> {
         let due = self.due(request.moment.now, request.limit)?;
+        Stage::Claimed.is_over();
         let only = the_only_one(&due, &request.reports);
         self.decide_and_write(request, due).map_err(|failure| failure.about(only))
     }
@@ -102,12 +104,14 @@ impl Core {
         let reports = std::mem::take(&mut request.reports).into_iter();
         let (turned, refused) = deciding.turn(&mut reader, &request, reports, &outdated, &due)?;
         drop(reader);
+        Stage::Decided.is_over();
         apply(&self.connection, &turned.writes, moment.now)?;
         self.up_to_date(&outdated)?;
         self.settle_leftovers(&due, node, moment.now)?;
         let recovered = turned.writes.recovered;
         self.remember_recovered(node, recovered)?;
-        self.memory.recent.keep(turned.writes);
+        Stage::Written.is_over();
+        self.memory.row_cache.keep(turned.writes);
         Ok(Turned {
             effects: turned.effects,
             noops: turned.noops,

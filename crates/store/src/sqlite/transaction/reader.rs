@@ -67,7 +67,7 @@ pub(crate) struct Ids {
 #[derive(Default)]
 pub(crate) struct Memory {
     definitions: HashMap<(WorkflowId, u32), Arc<Definition>>,
-    pub(crate) recent: RowCache,
+    pub(crate) row_cache: RowCache,
 }
 
 impl Memory {
@@ -75,7 +75,7 @@ impl Memory {
     /// store.
     pub(crate) fn forget(&mut self) {
         self.definitions.clear();
-        self.recent.forget();
+        self.row_cache.forget();
     }
 }
 
@@ -133,7 +133,7 @@ impl TransactionReader for SqliteTransactionReader<'_> {
     }
 
     fn schedule(&mut self, id: ScheduleId) -> Result<Option<Box<Schedule>>, Failure> {
-        if let Some(schedule) = self.memory.recent.take_schedule(id) {
+        if let Some(schedule) = self.memory.row_cache.take_schedule(id) {
             return Ok(Some(schedule));
         }
         let statement = match &mut self.schedule_by_id {
@@ -153,7 +153,7 @@ impl TransactionReader for SqliteTransactionReader<'_> {
         })?;
         // From here on the turn's own copy counts, so the cached one is dropped.
         for schedule in &schedules {
-            self.memory.recent.take_schedule(schedule.id);
+            self.memory.row_cache.take_schedule(schedule.id);
         }
         Ok(schedules)
     }
@@ -190,7 +190,7 @@ impl TransactionReader for SqliteTransactionReader<'_> {
     }
 
     fn run(&mut self, key: RunKey) -> Result<Option<Box<Run>>, Failure> {
-        match self.memory.recent.take_run(key) {
+        match self.memory.row_cache.take_run(key) {
             Some(run) => Ok(Some(run)),
             None => {
                 let run = query::one(self.connection, RUN_BY_KEY, [key.0], |row| rows::run(row))?;
