@@ -39,8 +39,8 @@ pub(crate) fn payload(
         _ => Err(AttemptEnd::Failed {
             code: "damaged".to_owned(),
             message: format!(
-                "the step {} was claimed from a queue, but only steps of type worker and agent_task \
-                 are queued",
+                "the step {} was claimed from a queue, but only steps of type worker and \
+                 agent_task are queued",
                 perform.step().id
             ),
             retryable: false,

@@ -174,8 +174,8 @@ pub(super) async fn tell_gone(
             _ if !is_news => {}
             (true, true) => tracing::warn!(
                 workflow = name,
-                "the file of workflow {name} is gone from {folder}; it is archived, as --prune asks, once all \
-                 files are right"
+                "the file of workflow {name} is gone from {folder}; it is archived, as \
+                 --prune asks, once all files are right"
             ),
             (true, false) => tracing::warn!(
                 workflow = name,

@@ -274,7 +274,7 @@ impl OverrideInput {
 /// Overrides one occurrence: skips it, moves it, or changes its payload.
 #[utoipa::path(put, path = "/schedules/{id}/occurrences/{nominal}", tag = "schedules",
     params(("id" = String, Path, description = "The schedule"),
-        ("nominal" = String, Path, description = "The time that the rule says, RFC 3339 or in the schedule's zone")),
+        ("nominal" = String, Path, description = "The time that the rule says")),
     request_body = OverrideInput,
     responses((status = 200, body = OverrideObject), (status = 400, body = Problem),
         (status = 401, body = Problem), (status = 404, body = Problem),
@@ -306,7 +306,7 @@ pub(super) async fn override_one(
 /// Removes the override of an occurrence.
 #[utoipa::path(delete, path = "/schedules/{id}/occurrences/{nominal}", tag = "schedules",
     params(("id" = String, Path, description = "The schedule"),
-        ("nominal" = String, Path, description = "The time that the rule says, RFC 3339 or in the schedule's zone")),
+        ("nominal" = String, Path, description = "The time that the rule says")),
     responses((status = 204), (status = 400, body = Problem), (status = 401, body = Problem),
         (status = 404, body = Problem)))]
 pub(super) async fn restore_one(
