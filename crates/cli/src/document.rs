@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use calendar::{Mistake, Problem, nearest, without_type_names};
+use language::definition::{Flaw, text_of};
 use serde::Deserialize;
 use serde::de::{self, DeserializeOwned, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
@@ -32,8 +33,12 @@ impl Document {
         if length > FILE_LIMIT {
             return Err(fail(format!("{length} bytes, but at most {FILE_LIMIT} are read")));
         }
-        let text = fs::read_to_string(path).map_err(|e| fail(e.to_string()))?;
-        Ok(Document { name, text })
+        let bytes = fs::read(path).map_err(|e| fail(e.to_string()))?;
+        let text = text_of(&bytes).map_err(|flaws| {
+            let placed = |flaw: &Flaw| format!("{name}:{}:{}: {flaw}", flaw.line, flaw.column);
+            Failure::Mistake(flaws.iter().map(placed).collect())
+        })?;
+        Ok(Document { text: text.to_owned(), name })
     }
 
     /// The form of the definition, by the extension of the name.

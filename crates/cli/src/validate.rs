@@ -23,8 +23,14 @@ pub(crate) fn run(args: &ValidateArgs, zones: &Zones, out: &mut dyn Write) -> Re
     };
     let named = calendars.into_iter().map(|calendar| (calendar.id().to_owned(), calendar));
     let checker = Checker { zones, calendars: named.collect() };
-    let documents = args.files.iter().map(|path| Document::read(path));
-    let documents = documents.collect::<Result<Vec<Document>, Failure>>()?;
+    let (mut documents, mut unreadable) = (Vec::new(), Vec::new());
+    for path in &args.files {
+        match Document::read(path) {
+            Ok(document) => documents.push(document),
+            Err(Failure::Mistake(told)) if !args.json => unreadable.push(told),
+            Err(failure) => return Err(failure),
+        }
+    }
     let checked = documents.iter().map(|text| checker.check(text));
     let checked = checked.collect::<Result<Vec<Checked>, Failure>>()?;
     let wrong = checked.iter().filter(|checked| !checked.flaws.is_empty()).count();
@@ -41,12 +47,13 @@ pub(crate) fn run(args: &ValidateArgs, zones: &Zones, out: &mut dyn Write) -> Re
             writeln!(out, "{NOTE}{}{NOTE:#}", placed(document, warning))?;
         }
     }
-    if wrong == 0 {
+    if wrong == 0 && unreadable.is_empty() {
         return Ok(writeln!(out, "{} fine", counted(checked.len(), "definition"))?);
     }
     let pairs = documents.iter().zip(&checked);
     let told = pairs.flat_map(|(text, checked)| checked.flaws.iter().map(|f| placed(text, f)));
-    Err(Failure::Mistake(told.collect::<Vec<_>>().join("\n\n")))
+    let told: Vec<String> = told.chain(unreadable).collect();
+    Err(Failure::Mistake(told.join("\n\n")))
 }
 
 /// Checks definitions against zones and calendars.

@@ -3,6 +3,8 @@
 
 mod addresses;
 mod forms;
+mod percent;
+mod rewritten;
 mod wrapped;
 
 use std::borrow::Cow;
@@ -21,7 +23,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
 pub use addresses::{secrets_in_address, secrets_in_channel, shown_address};
-use wrapped::Unwrapped;
+use rewritten::Rewritten;
 pub(crate) use wrapped::columns_after;
 
 /// The prefix of environment variables that hold secrets.
@@ -32,6 +34,8 @@ const MASK: &str = "***";
 /// full.
 const MOST_BYTES: u64 = 1 << 20;
 const NAME_CHARS: usize = 64;
+/// A value is escaped again where its URL becomes part of another URL.
+const ESCAPED_TIMES: usize = 2;
 
 /// The secrets of this node by name, and a finder that masks them in texts.
 #[derive(Default)]
@@ -144,7 +148,7 @@ impl Secrets {
         let Some(finder) = &self.finder else { return Cow::Borrowed(text) };
         let mut masked = String::new();
         let mut copied = 0;
-        for (start, end) in ranges(finder, text, columns) {
+        for (start, end) in ranges(finder, text, &rewritings(text, columns)) {
             masked.push_str(&text[copied..start]);
             masked.push_str(MASK);
             copied = end;
@@ -169,18 +173,29 @@ impl Secrets {
         let Some(finder) = &self.finder else { return text.len() };
         let longest = self.found.iter().map(|one| one.expose_secret().len()).max();
         let longest = longest.unwrap_or_default();
-        let known = ranges(finder, text, columns);
+        let rewritings = rewritings(text, columns);
+        let known = ranges(finder, text, &rewritings);
         // The last letter of a masked secret may also be the first letter of another form. A single
         // letter that is masked already is no reason to hold text back.
-        let is_one_letter = |text: &str, at: usize| {
-            text[at..].chars().nth(1).is_none()
-                && known.iter().any(|(start, end)| *start < at && *end == text.len())
+        let is_masked =
+            |at: usize| known.iter().any(|(start, end)| *start < at && *end == text.len());
+        let begun = |part: &str, original: &dyn Fn(usize) -> usize| {
+            let begins = |at: &usize| {
+                let is_one_letter = part[*at..].chars().nth(1).is_none();
+                self.begins(&part[*at..]) && !(is_one_letter && is_masked(original(*at)))
+            };
+            boundaries(part, longest).find(begins).map(original)
         };
-        let begins = |text: &str, at: usize| self.begins(&text[at..]) && !is_one_letter(text, at);
-        let begun = |text: &str| boundaries(text, longest).find(|at| begins(text, *at));
-        let wrapped = Unwrapped::of(text, columns)
-            .and_then(|unwrapped| unwrapped.before_wrap(begun(&unwrapped.text)?));
-        let open = begun(text).into_iter().chain(wrapped).min().unwrap_or(text.len());
+        let mut open = begun(text, &|at| at).unwrap_or(text.len());
+        for (index, rewritten) in rewritings.iter().enumerate() {
+            let original = |at| {
+                let through = rewritings[..=index].iter().rev();
+                through.fold(at, |at, rewritten| rewritten.original_start(at))
+            };
+            let settled = &rewritten.text[..rewritten.settled];
+            let begun = begun(settled, &original).unwrap_or(text.len());
+            open = open.min(begun).min(original(rewritten.settled));
+        }
         let mut across = known.iter().filter(|(start, end)| *start < open && open < *end);
         across.next().map_or(open, |(start, _)| *start)
     }
@@ -230,10 +245,22 @@ fn boundaries(text: &str, last: usize) -> impl Iterator<Item = usize> {
     text[from..].char_indices().map(move |(at, _)| from + at)
 }
 
+/// The texts in which secrets are looked for beside `text`, each made from the one before it: without
+/// line wraps, and without percent escapes. The text continues a line with `columns` characters
+/// since its last space.
+fn rewritings(text: &str, columns: usize) -> Vec<Rewritten> {
+    let mut found: Vec<Rewritten> = wrapped::unwrap(text, columns).into_iter().collect();
+    for _ in 0..ESCAPED_TIMES {
+        let last = found.last().map_or(text, |last| last.text.as_str());
+        let Some(unescaped) = percent::unescape(last) else { break };
+        found.push(unescaped);
+    }
+    found
+}
+
 /// The byte ranges of secrets in a text, sorted. Overlapping ranges are merged: no part of a secret
-/// may remain because another one begins inside it. The text continues a line with `columns`
-/// characters since its last space.
-fn ranges(finder: &AhoCorasick, text: &str, columns: usize) -> Vec<(usize, usize)> {
+/// may remain because another one begins inside it.
+fn ranges(finder: &AhoCorasick, text: &str, rewritings: &[Rewritten]) -> Vec<(usize, usize)> {
     let mut found: Vec<(usize, usize)> = Vec::new();
     // Matches come in the order of their ends.
     for one in finder.find_overlapping_iter(text) {
@@ -243,11 +270,18 @@ fn ranges(finder: &AhoCorasick, text: &str, columns: usize) -> Vec<(usize, usize
         }
         found.push((start, end));
     }
-    let Some(unwrapped) = Unwrapped::of(text, columns) else { return found };
-    let long = finder
-        .find_overlapping_iter(&unwrapped.text)
-        .filter(|one| one.end() - one.start() >= forms::SHORTEST_PART);
-    found.extend(long.filter_map(|one| unwrapped.across(one.start(), one.end())));
+    if rewritings.is_empty() {
+        return found;
+    }
+    for (index, rewritten) in rewritings.iter().enumerate() {
+        let matches = finder.find_overlapping_iter(&rewritten.text);
+        let longer = matches.filter(|one| one.end() - one.start() >= rewritten.shortest);
+        let ranges = longer.map(|one| (one.start(), one.end()));
+        found.extend(ranges.filter(|range| rewritten.is_changed(*range)).map(|range| {
+            let through = rewritings[..=index].iter().rev();
+            through.fold(range, |range, rewritten| rewritten.original(range))
+        }));
+    }
     found.sort_unstable();
     found.dedup_by(|next, before| {
         let overlaps = next.0 < before.1;

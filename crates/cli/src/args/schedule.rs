@@ -143,7 +143,7 @@ Examples:
         /// The schedule
         #[command(flatten)]
         which: Id,
-        /// The occurrence, by its nominal time
+        /// The occurrence, by its nominal time; without an offset, in the schedule's zone
         nominal: String,
         /// Skip the occurrence
         #[arg(long, group = "action")]

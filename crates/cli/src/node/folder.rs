@@ -9,7 +9,7 @@ use engine::turn::{Command, WorkflowStatus};
 use language::Rules;
 use language::definition::{Definition, Flaw, ReadContext};
 use runners::script::Scripts;
-use server::{Hub, Source};
+use server::{Form, Hub, Source};
 use store::{Store, WorkflowQuery, WorkflowView};
 
 use super::Checked;
@@ -30,19 +30,32 @@ const LISTED: usize = 100;
 pub(super) struct Found {
     /// Valid definitions, ready to be published.
     pub(super) checked: Vec<Checked>,
-    /// For each file without a valid definition, all its mistakes with their positions.
-    pub(super) wrong: Vec<String>,
+    /// Files without a valid definition.
+    pub(super) wrong: Vec<Wrong>,
+}
+
+/// A file without a valid definition.
+pub(super) struct Wrong {
+    /// All its mistakes with their positions.
+    told: String,
+    /// `None` if it cannot be read, or is a script, which may put together any name.
+    text: Option<String>,
 }
 
 impl Found {
     /// Logs which files are skipped, and why. The version last published from such a file stays
     /// live.
     pub(super) fn tell_wrong(&self) {
-        for flaws in &self.wrong {
+        for Wrong { told: flaws, .. } in &self.wrong {
             tracing::error!(
                 "this file is passed over, and what was last published from it stays live:\n{flaws}"
             );
         }
+    }
+
+    /// Whether a file that is wrong may be the one of this workflow.
+    fn may_be_wrong(&self, name: &str) -> bool {
+        self.wrong.iter().any(|file| file.text.as_ref().is_none_or(|text| text.contains(name)))
     }
 }
 
@@ -59,7 +72,7 @@ pub(super) async fn definitions(
         let document = match Document::read(&path) {
             Ok(document) => document,
             Err(failure) => {
-                found.wrong.push(failure.to_string());
+                found.wrong.push(Wrong { told: failure.to_string(), text: None });
                 continue;
             }
         };
@@ -68,7 +81,8 @@ pub(super) async fn definitions(
             Ok(definition) => match names.get(&definition.name) {
                 Some(other) => {
                     let (file, name) = (&document.name, &definition.name);
-                    found.wrong.push(format!("{file}: workflow {name} is in {other} too"));
+                    let told = format!("{file}: workflow {name} is in {other} too");
+                    found.wrong.push(Wrong { told, text: Some(document.text) });
                 }
                 None => {
                     names.insert(definition.name.clone(), document.name.clone());
@@ -79,7 +93,8 @@ pub(super) async fn definitions(
             },
             Err(flaws) => {
                 let flaws: Vec<String> = flaws.iter().map(|flaw| placed(&document, flaw)).collect();
-                found.wrong.push(flaws.join("\n\n"));
+                let text = (document.form() == Form::Text).then_some(document.text);
+                found.wrong.push(Wrong { told: flaws.join("\n\n"), text });
             }
         }
     }
@@ -131,7 +146,7 @@ async fn published(store: &dyn Store, folder: &str) -> Result<Vec<WorkflowView>,
 /// Logs which workflows were published from the folder and no longer have a file in it, and
 /// archives them if `prune` is set. Nothing is archived while a file has mistakes, because its
 /// workflow is unknown. `told` holds what was logged before, which is not logged again: the
-/// workflow, and whether every file was valid.
+/// workflow, and whether its file was gone, rather than wrong perhaps.
 pub(super) async fn tell_gone(
     hub: &Arc<Hub>,
     folder: &str,
@@ -146,9 +161,10 @@ pub(super) async fn tell_gone(
         if known.contains(&**name) {
             continue;
         }
-        let is_news = told.insert((name.clone(), found.wrong.is_empty()));
-        match (prune, found.wrong.is_empty()) {
-            (true, true) => {
+        let is_gone = !found.may_be_wrong(name);
+        let is_news = told.insert((name.clone(), is_gone));
+        match (prune, is_gone) {
+            (true, true) if found.wrong.is_empty() => {
                 hub.command(Command::ArchiveWorkflow(view.workflow.id), None).await?;
                 tracing::warn!(
                     workflow = name,
@@ -156,6 +172,11 @@ pub(super) async fn tell_gone(
                 );
             }
             _ if !is_news => {}
+            (true, true) => tracing::warn!(
+                workflow = name,
+                "the file of workflow {name} is gone from {folder}; it is archived, as \
+                 --prune asks, once all files are right"
+            ),
             (true, false) => tracing::warn!(
                 workflow = name,
                 "workflow {name} has no file in {folder}, or one that is wrong; it is not archived while files are wrong"

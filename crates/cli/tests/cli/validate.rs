@@ -53,6 +53,24 @@ fn what_is_fine_and_what_to_know() {
 }
 
 #[test]
+fn a_file_that_is_not_utf_8() {
+    let good = file("validate-good.yaml", "name: [x\n");
+    let path = file("validate-latin.yaml", "");
+    std::fs::write(&path, b"name: t\nsteps: [{ id: \xe4 }]\n").expect("written");
+    let told = refused(&["validate", &path, &good]);
+    for expected in [
+        "validate-latin.yaml:2:15: the byte 0xE4 is not UTF-8",
+        "try: save the text as UTF-8",
+        "validate-good.yaml:1:7: not readable",
+    ] {
+        assert!(told.contains(expected), "{told}");
+    }
+    let (code, _, told) = run(&["validate", "--json", &path]);
+    assert_eq!(code, 1, "{told}");
+    assert!(told.contains(":2:15: the byte 0xE4"), "{told}");
+}
+
+#[test]
 fn calendars_from_a_file() {
     let calendars = file(
         "validate-calendars.yaml",

@@ -171,10 +171,10 @@ fn checked(
     definition.filter(|_| flaws.is_empty()).ok_or(flaws)
 }
 
-/// Reads a definition from bytes, which must be UTF-8.
-pub fn read_bytes(bytes: &[u8], context: &ReadContext<'_>) -> Result<Definition, Vec<Flaw>> {
+/// The text of a file with a definition, which must be UTF-8.
+pub fn text_of(bytes: &[u8]) -> Result<&str, Vec<Flaw>> {
     let error = match str::from_utf8(bytes) {
-        Ok(text) => return read(text, context),
+        Ok(text) => return Ok(text),
         Err(error) => error,
     };
     let valid = error.valid_up_to();

@@ -2,11 +2,11 @@
 
 use jiff::SignedDuration;
 use language::definition::{
-    Action, Definition, OnError, StepRetry, TriggerKind, Version, locate, read_bytes, warnings,
+    Action, Definition, OnError, StepRetry, TriggerKind, Version, locate, warnings,
 };
 use serde_json::json;
 
-use crate::{accept, place, with_context};
+use crate::{accept, place, read_bytes, with_context};
 
 /// A definition with every key once.
 pub(crate) const REPORT: &str = r#"

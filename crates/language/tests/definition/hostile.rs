@@ -5,11 +5,11 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use language::definition::{Action, Definition, Step, read_bytes};
+use language::definition::{Action, Definition, Step};
 use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::with_context;
+use crate::{read_bytes, with_context};
 
 /// The text of a vector: the result of a Python expression in `gen`, or the text itself.
 fn generated(input: &Value) -> Option<Vec<u8>> {

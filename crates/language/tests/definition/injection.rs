@@ -15,6 +15,44 @@ fn check_refused(step: &str, path: &str) {
     assert!(flaw.remedy.is_some(), "{flaw:?}");
 }
 
+/// The remedy fits the program, and what it says is accepted.
+#[test]
+fn the_remedy_is_one_for_the_program() {
+    let x = "'{{ input.x }}'";
+    for (refused, remedy, accepted) in [
+        ("[sh, -c, 'echo {{ input.x }}']", "\"$DAY\"", "[sh, -c, 'echo \"$DAY\"']"),
+        ("[tar, -czf, a.tgz, X]", "behind a literal --", "[tar, -czf, a.tgz, --, X]"),
+        ("[nice, tar, -czf, a.tgz, X]", "\"./{{", "[nice, tar, -czf, a.tgz, './{{ input.x }}']"),
+        ("[git, clone, X]", "behind a literal --", "[git, clone, --, X]"),
+        ("[rsync, -a, X, host:b]", "behind a literal --", "[rsync, -a, --, X, 'host:b']"),
+        ("[find, X, -name, a]", "[find, \"/srv/{{", "[find, '/srv/{{ input.x }}', -name, a]"),
+        (
+            "[psql, -c, 'select {{ input.x }}']",
+            ":'x'",
+            "[psql, -v, 'x={{ input.x }}', -f, job.sql]",
+        ),
+        ("[mysql, -e, 'select {{ input.x }}']", "[./query", "[./query, X]"),
+        ("[sqlite3, a.db, 'select {{ input.x }}']", "[./query", "[./query, X]"),
+        ("[sed, 's/a/{{ input.x }}/']", "[sed, -e", "[sed, -e, s/a/b/, --, './{{ input.x }}']"),
+        ("[sed, 's/a/b/', X]", "stdin", "[sed, -e, s/a/b/], stdin: X"),
+        ("[awk, '{print {{ input.x }}}']", "[awk, -v", "[awk, -v, 'x={{ input.x }}', '{print x}']"),
+        ("[ssh, host, X]", "stdin", "[ssh, host, ./report], stdin: X"),
+        ("[make, X]", "$$DAY", "[make, report], env: {DAY: X}"),
+        ("[tmux, X]", "the variable", "[tmux, new], env: {DAY: X}"),
+        ("[python3, X]", "[python3, job.py", "[python3, job.py, X]"),
+        ("[perl, -e, print, X]", "[perl, -e", "[perl, -e, print, --, X]"),
+        ("[X, a]", "[./report", "[./report, X]"),
+        ("[timeout, '5', X]", "[./report", "[timeout, '5', ./report, X]"),
+        ("[psql], stdin: X", ":'x'", "[psql, -v, 'x={{ input.x }}', -f, job.sql]"),
+        ("[make], env: {PATH: X}", "a literal value", "[make], env: {DAY: X}"),
+    ] {
+        let flaws = refuse(&definition(&format!("command: {}", refused.replace('X', x))));
+        let told = flaws[0].remedy.as_deref().unwrap_or_default();
+        assert!(told.contains(remedy), "{refused}: {told}");
+        accept(&definition(&format!("command: {}", accepted.replace('X', x))));
+    }
+}
+
 #[test]
 fn a_template_in_the_program_of_a_shell() {
     let text = "steps[0].command";

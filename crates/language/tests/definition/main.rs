@@ -14,7 +14,7 @@ mod schema;
 mod scripts;
 
 use calendar::{Calendar, Zones};
-use language::definition::{Definition, Flaw, ReadContext, read, read_bytes};
+use language::definition::{Definition, Flaw, ReadContext, read, text_of};
 
 /// Runs `f` with the bundled zones, at the beginning of 2026, and with the calendar `head-office`.
 fn with_context<T>(f: impl FnOnce(&ReadContext<'_>) -> T) -> T {
@@ -38,6 +38,11 @@ fn accept(text: &str) -> Definition {
 fn refuse(text: &str) -> Vec<Flaw> {
     let read = with_context(|context| read(text, context));
     read.err().unwrap_or_else(|| panic!("accepted: {text}"))
+}
+
+/// Reads a definition from a file's bytes.
+fn read_bytes(bytes: &[u8], context: &ReadContext<'_>) -> Result<Definition, Vec<Flaw>> {
+    read(text_of(bytes)?, context)
 }
 
 /// The flaws of bytes that must be invalid.

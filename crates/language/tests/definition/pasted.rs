@@ -6,38 +6,6 @@ use serde_json::json;
 use crate::{accept, refuse, with_context};
 
 #[test]
-fn a_report_with_two_triggers() {
-    let read = accept(
-        r#"
-name: daily-report
-version: 1
-description: Generate daily report
-
-triggers:
-  - id: morning-run
-    type: schedule
-    cron: "0 9 * * *"        # 9 AM daily
-    timezone: America/New_York
-    enabled: true
-    description: "Generate report at 9 AM EST"
-
-  - id: evening-backup
-    type: schedule
-    cron: "0 18 * * 1-5"     # 6 PM weekdays
-    timezone: UTC
-    enabled: true
-
-steps:
-  - id: generate
-    type: agent_task
-    agent: report-agent
-    message: Generate the daily report
-"#,
-    );
-    assert_eq!(read.triggers.len(), 2);
-}
-
-#[test]
 fn presets_as_cron() {
     for preset in ["daily", "hourly", "weekly", "monthly", "every_5min", "every_15min"] {
         accept(&format!(

@@ -23,7 +23,6 @@ use super::body::JsonBody;
 use super::path::PathId;
 use super::problem::{Problem, Wrong};
 use super::query::Query;
-use crate::dispatch::not_filled;
 use crate::handout::{self, Handout};
 use crate::payload::payload;
 
@@ -266,10 +265,8 @@ impl Taking<'_> {
             let run_id = perform.run_id.to_string();
             let (queue, payload) = match payload(&perform, self.app.secrets()) {
                 Ok(given) => given,
-                Err(error) => {
-                    let (id, token) = (perform.run_id, perform.token);
-                    let end = not_filled(&error, self.app.secrets());
-                    self.give_up(id, token, end).await;
+                Err(end) => {
+                    self.give_up(perform.run_id, perform.token, end).await;
                     continue;
                 }
             };

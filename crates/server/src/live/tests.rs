@@ -71,6 +71,26 @@ fn wrapped_base64_is_masked_wherever_it_is_cut() {
 }
 
 #[test]
+fn percent_escapes_are_masked_wherever_they_are_cut() {
+    let secrets = secrets(&["Ab/ö😀=cd", "/?&="]);
+    let long = format!("{}Ab%2F\n%C3%B6😀=cd\n", "x".repeat(70));
+    let texts = [
+        "see Ab/%C3%B6%F0%9F%98%80%3Dcd.",
+        "see Ab%2f%F6%ud83d%uDE00=cd.",
+        "see Ab%252F%25C3%25B6😀%253Dcd.",
+        "100% of %2F%3F&%3D, %2F%3, %C3 %uD83D %41b%",
+        "ends with %41b%2F%C3",
+        &long,
+    ];
+    for text in texts {
+        assert_masked_in_pieces(text, &secrets, &["%2F%3F&", "😀", "cd."]);
+        if !text.starts_with("ends") {
+            assert_eq!(secrets.mask(text).matches("***").count(), 1, "{text}");
+        }
+    }
+}
+
+#[test]
 fn only_what_may_be_a_secret_is_held_back() {
     let secrets = secrets(&["hunter22"]);
     let mut redactor = SecretRedactor::default();
@@ -79,6 +99,8 @@ fn only_what_may_be_a_secret_is_held_back() {
     assert_eq!(redactor.pass(b"ing\n", &secrets), "hunting\n");
     let long = format!("{}\n", "=".repeat(60));
     assert_eq!(redactor.pass(long.as_bytes(), &secrets), long);
+    assert_eq!(redactor.pass(b"50%\n 100%", &secrets), "50%\n 100");
+    assert_eq!(redactor.pass(b" done\n", &secrets), "% done\n");
     assert_eq!(redactor.pass(b"\xff \xc3", &secrets), "\u{fffd} ");
     assert_eq!(redactor.pass(b"\xa4", &secrets), "ä");
 }

@@ -165,6 +165,52 @@ fn a_secret_that_programs_wrap_is_masked() {
     );
 }
 
+/// The text that each program printed for its secret, whichever characters it left as they were.
+#[test]
+fn percent_escapes_of_all_kinds_are_masked() {
+    let secret = "Ab+/<ö>&'\"=$x y~z";
+    let some = secrets(&[("S", secret), ("EURO", "10€/😀-day"), ("KEY", "abcd/EFGH+ijkl==")]);
+    for (program, written) in [
+        ("python urllib.parse.quote", "Ab%2B/%3C%C3%B6%3E%26%27%22%3D%24x%20y~z"),
+        ("python quote_plus", "Ab%2B%2F%3C%C3%B6%3E%26%27%22%3D%24x+y~z"),
+        ("python quote in Latin-1", "Ab%2B/%3C%F6%3E%26%27%22%3D%24x%20y~z"),
+        ("javascript encodeURI", "Ab+/%3C%C3%B6%3E&'%22=$x%20y~z"),
+        ("javascript encodeURIComponent", "Ab%2B%2F%3C%C3%B6%3E%26'%22%3D%24x%20y~z"),
+        ("javascript escape", "Ab+/%3C%F6%3E%26%27%22%3D%24x%20y%7Ez"),
+        ("javascript escape of more", "10%u20AC/%uD83D%uDE00-day"),
+        ("javascript escape of a key", "abcd/EFGH+ijkl%3D%3D"),
+        ("go url.PathEscape", "Ab+%2F%3C%C3%B6%3E&%27%22=$x%20y~z"),
+        ("an encoder of the slash alone", "Ab+%2F<ö>&'\"=$x y~z"),
+        ("an encoder of letters and =", "Ab+/<ö>&'\"%3D$%78 y~%7A"),
+        ("every byte", "%41%62%2B%2F%3C%C3%B6%3E%26%27%22%3D%24%78%20%79%7E%7A"),
+        ("json.dumps and quote", "Ab%2B/%3C%5Cu00f6%3E%26%27%5C%22%3D%24x%20y~z"),
+    ] {
+        let small = lower_escapes(written);
+        let twice = written.replace('%', "%25");
+        for text in [written, &small, &twice] {
+            assert_eq!(some.mask(text), "***", "{program}: {text}");
+            let inside = format!("100% GET /?%3D{text}%2Fx%4 %u12 %");
+            assert_eq!(some.mask(&inside), "100% GET /?%3D***%2Fx%4 %u12 %", "{program}: {text}");
+        }
+    }
+    for text in ["50% of %41bc/ %", "%u0041b+", "%zz %C3", "%uD83D %uDE00"] {
+        assert_eq!(some.mask(text), text);
+    }
+}
+
+/// Writes the digits of escapes in lower case: `%2f` for `%2F`.
+fn lower_escapes(text: &str) -> String {
+    let mut parts = text.split('%');
+    let mut lowered = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = if part.starts_with('u') { 5 } else { 2 };
+        lowered.push('%');
+        lowered.push_str(&part[..digits].to_ascii_lowercase());
+        lowered.push_str(&part[digits..]);
+    }
+    lowered
+}
+
 #[test]
 fn json_stays_json() {
     let some = secrets(&[("PIN", "1234"), ("KEY", "hunter2")]);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::action::ExecAction;
 use crate::definition::limits;
 use crate::definition::reading::{Field, Fields, Reading};
-use crate::definition::templates::{Injection, Place, Stdin, injection, working_folder};
+use crate::definition::templates::{Injection, Place, Stdin, injection, remedies, working_folder};
 use crate::definition::text::{Flaw, Kind, cut};
 
 /// The code of a failed attempt whose node is not allowed to run the step's command.
@@ -125,12 +125,12 @@ fn command_words(
 ) -> Option<Vec<String>> {
     match (&field.node.kind, shell) {
         (Kind::Text(text), true) if text.contains("{{") => {
-            refuse_injection(reading, field);
+            refuse_injection(reading, field, remedies::IN_SHELL);
             return None;
         }
         (Kind::Text(text), true) if injection::reads_program(text, stdin_of(stdin)) => {
             match stdin {
-                Some(stdin) => refuse_injection(reading, stdin),
+                Some(stdin) => refuse_injection(reading, stdin, remedies::IN_SHELL),
                 None => refuse_input(reading, field),
             }
             return None;
@@ -188,9 +188,11 @@ fn check_injection(
     // The other words are not checked, so their templates are not reported either.
     words.iter().for_each(|word| reading.templates.fill(word.node));
     match found {
-        Injection::Word(at) => refuse_injection(reading, &words[at]),
+        Injection::Word(at) => refuse_injection(reading, &words[at], remedies::remedy(&texts, at)),
         Injection::Stdin => match stdin {
-            Some(field) => refuse_injection(reading, field),
+            Some(field) => {
+                refuse_injection(reading, field, remedies::remedy(&texts, texts.len() - 1));
+            }
             None => refuse_input(reading, &words[0]),
         },
     }
@@ -241,13 +243,13 @@ fn text_of<'n>(field: &Field<'n>) -> Option<&'n str> {
 
 /// Refuses a template that would be read as part of a program: anyone who may start a run could run
 /// any command.
-fn refuse_injection(reading: &mut Reading<'_>, field: &Field<'_>) {
+fn refuse_injection(reading: &mut Reading<'_>, field: &Field<'_>, remedy: &str) {
     reading.templates.fill(field.node);
     let message = "a template in a program, or in place of one or of its options, would let \
                    whoever starts a run run any command";
     let flaw = Flaw::new("injection", message)
         .allow("templates in env, in arguments behind a literal program, and in stdin where it is data")
-        .suggest("env: { DAY: \"{{ input.day }}\" } beside it, and \"$DAY\" in the command");
+        .suggest(remedy);
     reading.refuse(field, flaw);
 }
 
@@ -293,7 +295,8 @@ fn variables(reading: &mut Reading<'_>, field: &Field<'_>) -> BTreeMap<String, S
             reading.report(&value_field.path, key_span, flaw);
         } else if chooses_program(name) && text_of(&value_field).is_some_and(injection::is_template)
         {
-            refuse_injection(reading, &value_field);
+            let remedy = "a literal value, or a variable that chooses no program and no options";
+            refuse_injection(reading, &value_field, remedy);
         } else if let Some(value) = argument(reading, &value_field) {
             variables.insert(name.to_owned(), value);
         }

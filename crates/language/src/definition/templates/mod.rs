@@ -4,6 +4,7 @@ mod fill;
 pub(super) mod injection;
 mod interpreters;
 mod launches;
+pub(super) mod remedies;
 mod starters;
 pub(super) mod working_folder;
 

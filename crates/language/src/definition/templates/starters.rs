@@ -402,12 +402,21 @@ enum Before {
     Nothing,
 }
 
+fn starter(name: &str) -> Option<&'static Starter> {
+    STARTERS.iter().find(|known| known.names.contains(&name))
+}
+
+/// Whether operands behind `--` are no code for a program of this name. `None` if it is not listed.
+pub(super) fn ends_options(name: &str) -> Option<bool> {
+    starter(name).map(|starter| starter.ends_options)
+}
+
 /// The index of the command's word with a template that names a command, or that could be an option
 /// which does. `words` begin with the name of the program.
 pub(super) fn find(words: &[Word<'_>]) -> Option<usize> {
     let (program, rest) = words.split_first()?;
     let name = program_name(program.text);
-    let starter = STARTERS.iter().find(|known| known.names.contains(&name.as_str()))?;
+    let starter = starter(&name)?;
     let mut before = Before::Nothing;
     let mut first_operand: Option<&str> = None;
     let mut operands = 0;

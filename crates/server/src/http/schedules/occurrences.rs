@@ -3,7 +3,7 @@
 use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::response::Response;
-use calendar::Zone;
+use calendar::{Dst, Mistake, Zone, parse_instant};
 use engine::ScheduleId;
 use engine::explain::{self, ScheduleFacts};
 use engine::ledger::Outcome;
@@ -207,18 +207,25 @@ pub(crate) async fn sentences(
 }
 
 /// The part of the path that names an occurrence by its nominal time.
-pub(super) struct Nominal(Timestamp);
+pub(super) struct Nominal(String);
 
 impl<S: Send + Sync> FromRequestParts<S> for Nominal {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Nominal, Problem> {
         let text = part(parts, state, "nominal").await?;
+        Ok(Nominal(text))
+    }
+}
+
+impl Nominal {
+    /// The instant; without an offset, in the schedule's zone.
+    fn instant(&self, zone: &Zone) -> Result<Timestamp, Problem> {
+        let read = |text: &str| parse_instant(text, zone, Dst::FIXED);
         // In a path a `+` may have been decoded as a space.
-        text.replace(' ', "+").parse().map(Nominal).map_err(|_| {
-            let wrong = Wrong::new("nominal", "time", "not a time with an offset");
-            Problem::bad_query(vec![wrong.allow("RFC 3339, such as 2026-03-08T09:00:00+01:00")])
-        })
+        read(&self.0)
+            .or_else(|problem| read(&self.0.replace(' ', "+")).map_err(|_| problem))
+            .map_err(|problem| Problem::bad_query(vec![Mistake::new("nominal", problem).into()]))
     }
 }
 
@@ -267,7 +274,7 @@ impl OverrideInput {
 /// Overrides one occurrence: skips it, moves it, or changes its payload.
 #[utoipa::path(put, path = "/schedules/{id}/occurrences/{nominal}", tag = "schedules",
     params(("id" = String, Path, description = "The schedule"),
-        ("nominal" = String, Path, description = "The time that the rule says, RFC 3339")),
+        ("nominal" = String, Path, description = "The time that the rule says")),
     request_body = OverrideInput,
     responses((status = 200, body = OverrideObject), (status = 400, body = Problem),
         (status = 401, body = Problem), (status = 404, body = Problem),
@@ -277,12 +284,13 @@ pub(super) async fn override_one(
     State(app): State<App>,
     caller: Caller,
     SchedulePath(id): SchedulePath,
-    Nominal(nominal): Nominal,
+    nominal: Nominal,
     Query(()): Query<()>,
     body: JsonBody,
 ) -> Answered {
     let mut input: OverrideInput = body.read()?;
     let zone = object::zone(&view(&app, id).await?.schedule, &app.rules());
+    let nominal = nominal.instant(&zone)?;
     let action = Some(input.action(&zone)?);
     let by = caller.name.to_string();
     app.command(&caller, Command::Override { id, nominal, action, by }, None).await?;
@@ -298,17 +306,19 @@ pub(super) async fn override_one(
 /// Removes the override of an occurrence.
 #[utoipa::path(delete, path = "/schedules/{id}/occurrences/{nominal}", tag = "schedules",
     params(("id" = String, Path, description = "The schedule"),
-        ("nominal" = String, Path, description = "The time that the rule says, RFC 3339")),
+        ("nominal" = String, Path, description = "The time that the rule says")),
     responses((status = 204), (status = 400, body = Problem), (status = 401, body = Problem),
         (status = 404, body = Problem)))]
 pub(super) async fn restore_one(
     State(app): State<App>,
     caller: Caller,
     SchedulePath(id): SchedulePath,
-    Nominal(nominal): Nominal,
+    nominal: Nominal,
     Query(()): Query<()>,
 ) -> Result<Response, Problem> {
-    if !view(&app, id).await?.overrides.iter().any(|over| over.nominal == nominal) {
+    let found = view(&app, id).await?;
+    let nominal = nominal.instant(&object::zone(&found.schedule, &app.rules()))?;
+    if !found.overrides.iter().any(|over| over.nominal == nominal) {
         return Err(Problem::not_found("override of occurrence", &nominal.to_string()));
     }
     let by = caller.name.to_string();

@@ -19,12 +19,7 @@ fn a_secret_is_looked_for_as_programs_write_it() {
             "pa ss/w\"ö&'",
             "pa ss/w\\\"ö&'",
             "pa ss/w\\\"\\u00f6&'",
-            "pa%20ss/w%22%C3%B6&'",
-            "pa%20ss/w%22%c3%b6&'",
-            "pa%20ss%2Fw%22%C3%B6%26%27",
-            "pa%20ss%2fw%22%c3%b6%26%27",
-            "pa%2520ss%252Fw%2522%25C3%25B6%2526%2527",
-            "pa+ss%2Fw%22%C3%B6%26%27",
+            "pa+ss/w\"ö&'",
             "pa ss/w&quot;ö&amp;&#39;",
         ],
     );
@@ -41,11 +36,6 @@ fn programs_of_all_kinds() {
         ("go json.Marshal", r#"Ab+/\u003cö\u003e\u0026'\"=$x y~z"#),
         ("gson", r#"Ab+/\u003cö\u003e\u0026\u0027\"\u003d$x y~z"#),
         (".NET", r#"Ab\u002B/\u003C\u00F6\u003E\u0026\u0027\u0022=$x y~z"#),
-        ("python urllib.parse.quote", "Ab%2B/%3C%C3%B6%3E%26%27%22%3D%24x%20y~z"),
-        ("python quote_plus", "Ab%2B%2F%3C%C3%B6%3E%26%27%22%3D%24x+y~z"),
-        ("javascript encodeURI", "Ab+/%3C%C3%B6%3E&'%22=$x%20y~z"),
-        ("javascript encodeURIComponent", "Ab%2B%2F%3C%C3%B6%3E%26'%22%3D%24x%20y~z"),
-        ("go url.PathEscape", "Ab+%2F%3C%C3%B6%3E&%27%22=$x%20y~z"),
         ("go html", "Ab+/&lt;ö&gt;&amp;&#39;&#34;=$x y~z"),
         ("go html/template", "Ab&#43;/&lt;ö&gt;&amp;&#39;&#34;=$x y~z"),
         ("python html.escape", "Ab+/&lt;ö&gt;&amp;&#x27;&quot;=$x y~z"),
@@ -66,7 +56,6 @@ fn programs_of_all_kinds() {
         ("xxd -p", "41622b2f3cc3b63e2627223d247820797e7a"),
         ("hex in capitals", "41622B2F3CC3B63E2627223D247820797E7A"),
         ("base32", "IFRCWLZ4YO3D4JRHEI6SI6BAPF7HU"),
-        ("every byte", "%41%62%2B%2F%3C%C3%B6%3E%26%27%22%3D%24%78%20%79%7E%7A"),
     ] {
         let is_found = forms(secret).iter().any(|form| form == written);
         assert!(is_found, "{program}: {written}");
@@ -76,9 +65,10 @@ fn programs_of_all_kinds() {
 #[test]
 fn a_secret_with_a_question_mark_is_several_parts_of_a_url() {
     for (secret, expected) in [
-        ("Abc{123secret?tail{99", &["Abc%7B123secret?tail{99", "Abc%7B123secret"][..]),
-        ("Abc123secret#tail 99", &["Abc123secret", "Abc123secret#tail%2099"]),
-        ("Abc123?k=v#tail", &["Abc123?k=v", "Abc123?k=v#tail"]),
+        ("Abc{123secret?tail{99", &["Abc{123secret"][..]),
+        ("Abc123secret#tail 99", &["Abc123secret"]),
+        ("Abc123?k=v#tail", &["Abc123?k=v"]),
+        ("Abc\\secret?k=v", &["Abc/secret?k=v", "Abc/secret"]),
     ] {
         assert_looked_for(secret, expected);
     }
@@ -104,7 +94,7 @@ fn base64_and_base32_tell_it_wherever_it_begins() {
 #[test]
 fn lines_of_a_key_are_looked_for_and_its_frame_is_not() {
     let key = "-----BEGIN KEY-----\nMIIBVgIBADAN\r\nend\nAgEAAkEA/q\n-----END KEY-----\n";
-    assert_looked_for(key, &["MIIBVgIBADAN", "AgEAAkEA/q", "AgEAAkEA%2Fq", key]);
+    assert_looked_for(key, &["MIIBVgIBADAN", "AgEAAkEA/q", key]);
     for other in ["end", "-----BEGIN KEY-----", ""] {
         assert!(forms(key).iter().all(|form| form != other), "{other}");
     }

@@ -51,8 +51,13 @@ async fn occurrences_can_be_overridden() {
         let reply = put(time.clone(), body.clone()).await;
         assert_eq!(reply.status, status, "{time} {body}: {}", reply.text);
     }
+    // Without an offset, it is in the schedule's zone.
+    let wall = nominal(&items, 0)[..19].to_owned();
+    put(wall.clone(), json!({"skip": true})).await.expect(200);
+    put(wall.replace('T', "%20"), json!({"skip": true})).await.expect(200);
+    put(nominal(&items, 0).replace('+', "%20"), json!({"skip": true})).await.expect(200);
     for i in 0..3 {
-        node.delete(&of(&nominal(&items, i))).await.expect(204);
+        node.delete(&of(&nominal(&items, i)[..19])).await.expect(204);
         node.delete(&of(&nominal(&items, i))).await.problem(404);
     }
     assert_eq!(node.get(&next).await.expect(200)["items"], items);
