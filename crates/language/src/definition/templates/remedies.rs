@@ -12,8 +12,7 @@ const BEHIND_FILE: &str = "a literal file with the program before it: [python3, 
 const BEHIND_OPTIONS: &str =
     "the template behind a literal --, or with a literal beginning: \"./{{ input.x }}\"";
 const IN_VARIABLE: &str =
-    "a literal argument, env: { DAY: \"{{ input.day }}\" } beside it, and the variable where \
-     the program reads its own text";
+    "env: { DAY: \"{{ input.day }}\" } beside it, and the variable in the program's own text";
 const BOUND: &str =
     "a program that gives the value to the database as a parameter: [./query, \"{{ input.x }}\"]";
 
