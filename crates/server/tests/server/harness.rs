@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use calendar::Zones;
 use engine::RunId;
-use engine::run::RunStatus;
+use engine::run::{Run, RunStatus};
 use engine::turn::{Answer, Command, Notice};
 use language::definition::ReadContext;
 use reqwest::{Method, Response};
@@ -213,11 +213,15 @@ impl Node {
         let id: RunId = run.parse().unwrap();
         loop {
             let detail = self.server.hub().store().run(id.clone()).await.unwrap().unwrap();
-            if wanted(detail.view.run.status) {
+            // On a busy machine a run may wait for the next turn before it begins its steps.
+            let is_to_begin = |run: &Run| run.status == RunStatus::Waiting && run.waits_for_slot;
+            if wanted(detail.view.run.status) && !is_to_begin(&detail.view.run) {
                 return self.get(&format!("/api/v1/runs/{run}")).await.expect(200);
             }
-            let about =
-                |notice: &Notice| matches!(notice, Notice::Run { id: known, .. } if *known == id);
+            let about = |notice: &Notice| match notice {
+                Notice::Run { id: known, .. } | Notice::Steps { run: known, .. } => *known == id,
+                _ => false,
+            };
             while !notices.recv().await.unwrap().iter().any(about) {}
         }
     }
