@@ -26,7 +26,15 @@ impl<B: TransactionReader> Turn<'_, B> {
         if let Some(OverrideAction::Payload(payload)) = &action {
             self.check_payload_for_schedule(id, Some(payload))?;
         }
-        let known = self.reader.overrides(id)?;
+        let known = match self.reader.overrides(id) {
+            // Others cannot be read: each is cleared by itself, and the schedule is decided again
+            // when none of them is left.
+            Err(failure) if action.is_none() && B::is_unreadable(&failure) => {
+                self.output.writes.overrides.push(OverrideWrite::Delete(id, nominal));
+                return Ok(Answer::Schedule(id));
+            }
+            known => known?,
+        };
         let over = known.iter().find(|over| over.nominal == nominal);
         let mark = self.schedule(id)?.progress.mark;
         if over.is_some_and(|over| over.has_been(mark)) {
