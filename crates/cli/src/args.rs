@@ -315,6 +315,17 @@ pub(crate) enum CalendarCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Declare a calendar on the node, or replace it; schedules that use it are recomputed
+    Put {
+        /// A YAML or JSON file with one calendar
+        file: PathBuf,
+        /// The id of the calendar, if the file has none
+        #[arg(long, value_name = "ID")]
+        id: Option<String>,
+        /// Print the output as JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Add working time to a time: 2d (working days), 16h, 90m; negative to go back
     Add {
         /// The calendar and its zone

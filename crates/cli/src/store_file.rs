@@ -66,7 +66,11 @@ fn check_file(path: &Path, zones: Zones, repair: bool) -> Result<Vec<Finding>, F
     };
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let found = runtime.block_on(store.check(clock::instant(), repair));
-    found.map_err(|why| failure(path, &why))
+    let mut found = found.map_err(|why| failure(path, &why))?;
+    if let Err(why) = store.close_unused(path) {
+        found.push(Finding::new("file", format!("the file is not left as a copy: {why}")));
+    }
+    Ok(found)
 }
 
 /// Checks a shared store. Nodes may be running meanwhile.

@@ -27,6 +27,17 @@ pub(crate) fn load(calendars: &[CalendarView], zones: Arc<Zones>) -> Rules {
     rules
 }
 
+/// The calendars that can be read and not be built, and why.
+pub(crate) fn unbuildable(calendars: &[CalendarView], zones: Arc<Zones>) -> Vec<(String, String)> {
+    let Built { rules, broken, .. } = build(calendars, zones);
+    let why = |spec: &CalendarSpec| match rules.build_calendar(spec) {
+        Err(mistakes) => mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+        // Building ended when no calendar was left that could be built.
+        Ok(_) => "it could not be built before, and now it can".to_owned(),
+    };
+    broken.iter().map(|spec| (spec.id.clone(), why(spec))).collect()
+}
+
 /// The result of building all calendars.
 struct Built<'a> {
     rules: Rules,

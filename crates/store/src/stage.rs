@@ -17,8 +17,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    pub const ALL: [Stage; 4] =
-        [Stage::Claimed, Stage::Decided, Stage::Written, Stage::Committed];
+    pub const ALL: [Stage; 4] = [Stage::Claimed, Stage::Decided, Stage::Written, Stage::Committed];
 
     /// Tells that this thread has come to the end of the stage. It costs next to nothing unless
     /// somebody listens.

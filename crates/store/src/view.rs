@@ -76,6 +76,8 @@ pub struct ScheduleView {
     pub workflow_is_paused: bool,
     /// Occurrences that people changed.
     pub overrides: Vec<Override>,
+    /// The nominal times of changed occurrences of which the change cannot be read.
+    pub unreadable_overrides: Vec<Timestamp>,
 }
 
 impl ScheduleView {

@@ -1,4 +1,4 @@
-//! `punctual calendar …`: shows calendars and calculates with them.
+//! `punctual calendar …`: shows calendars, calculates with them, and declares them on a node.
 
 mod holidays;
 mod ics;
@@ -30,6 +30,9 @@ pub(crate) fn run(
             }
         }
         CalendarCommand::Check { files, json } => show::check(files, zones, *json, out),
+        CalendarCommand::Put { file, id, json } => {
+            crate::client::put_calendar(file, id.as_deref(), *json, out)
+        }
         CalendarCommand::Add { which, start, amount, json } => {
             worktime::add(&which.load(zones)?, start, amount, *json, out)
         }

@@ -3,6 +3,7 @@
 mod access;
 mod apply;
 mod approvals;
+mod calendars;
 mod explain;
 mod follow;
 mod handlers;
@@ -23,6 +24,7 @@ mod workflows;
 pub(crate) use access::{audit, tokens};
 pub(crate) use apply::apply;
 pub(crate) use approvals::run as approvals;
+pub(crate) use calendars::put_calendar;
 pub(crate) use explain::explain;
 pub(crate) use nodes::run as nodes;
 pub(crate) use notify::{incidents, notify};

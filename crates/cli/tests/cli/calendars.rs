@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::node::Home;
 use crate::{file, refused, run, shown};
 
 const OFFICE: &str = "\
@@ -163,6 +164,26 @@ fn all_mistakes_of_a_file_are_told_with_their_lines() {
     let told: Value =
         serde_json::from_str(&shown(&["calendar", "check", &never, "--json"])).expect("JSON");
     assert_eq!(told[0]["warnings"][0], "the calendar never has no working time at all");
+}
+
+#[test]
+fn a_calendar_is_put_on_a_node() {
+    let home = Home::new().with("nothing.yaml", "name: nothing\nsteps: [{id: a, type: noop}]\n");
+    let node = home.serve();
+    let office = file("put.yaml", "id: office\ntimezone: UTC\nhours: { mon: \"09:00-17:00\" }\n");
+    let said = node.shown(&["calendar", "put", &office]);
+    assert_eq!(said, "calendar office is declared; schedules recomputed: 0\n");
+    let unnamed = file("unnamed.yaml", "timezone: Europe/Berlin\n");
+    let put = node.json(&["calendar", "put", &unnamed, "--id", "berlin", "--json"]);
+    assert_eq!((put["id"].as_str(), put["recomputed"].as_u64()), (Some("berlin"), Some(0)));
+    let err = node.refused(&["calendar", "put", &unnamed]);
+    assert!(err.contains("try: id: NAME in the file, or --id NAME"), "{err}");
+    let wrong = file("mars.yaml", "id: mars\ntimezone: Mars/X\n");
+    let err = node.refused(&["calendar", "put", &wrong]);
+    assert!(err.contains("mars.yaml") && err.contains("timezone"), "{err}");
+    let list = file("list.yaml", "calendars: [{id: a, timezone: UTC}]\n");
+    let err = node.refused(&["calendar", "put", &list]);
+    assert!(err.contains("try: a file for each"), "{err}");
 }
 
 #[test]

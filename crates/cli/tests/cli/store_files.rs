@@ -47,6 +47,9 @@ fn a_node_whose_file_is_gone_acknowledges_nothing_and_stops() {
         let start = "/api/v1/workflows/notes/runs";
         let (status, body) = node.post(start, &json!({}));
         assert!(status < 300, "{status} {body}");
+        let copy = home.path("latest.db");
+        let db = home.db().display().to_string();
+        node.shown(&["backup", "--db", &db, &copy.display().to_string()]);
         if replaced {
             std::fs::copy(home.db(), home.path("copy.db")).expect("a copy");
             std::fs::rename(home.path("copy.db"), home.db()).expect("it is there");
@@ -60,6 +63,17 @@ fn a_node_whose_file_is_gone_acknowledges_nothing_and_stops() {
         }
         node.logged("while it was in use");
         assert_eq!(node.wait().code(), Some(3));
+        if replaced {
+            continue;
+        }
+        // The latest copy, put in its place beside what is left of it.
+        std::fs::copy(&copy, home.db()).expect("a copy");
+        let (code, err) = second(&home, &home.db().display().to_string());
+        assert_eq!(code, 3, "{err}");
+        assert!(err.contains("the log of another file") && err.contains("try: move"), "{err}");
+        std::fs::remove_file(home.path("punctual.db-wal")).expect("it is there");
+        home.doctor();
+        assert!(home.serve().stop().success());
     }
 }
 

@@ -19,7 +19,15 @@ impl<B: TransactionReader> Turn<'_, B> {
         if !self.load_schedule(id)? {
             return refuse(Refused::unknown_schedule(id));
         }
-        let known = self.reader.overrides(id)?;
+        let known = match self.reader.overrides(id) {
+            // Others cannot be read: each is cleared by itself, and the schedule is decided again
+            // when none of them is left.
+            Err(failure) if action.is_none() && B::is_unreadable(&failure) => {
+                self.output.writes.overrides.push(OverrideWrite::Delete(id, nominal));
+                return Ok(Answer::Schedule(id));
+            }
+            known => known?,
+        };
         if let Some(action) = &action {
             self.check_override(id, nominal, action, &known)?;
         }

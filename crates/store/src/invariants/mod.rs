@@ -8,6 +8,7 @@
 //! types. A store implements [`Checks`], and [`check`] goes through all of them: a store that
 //! leaves one out does not compile.
 
+mod calendars;
 mod counts;
 mod findings;
 mod one_store;
@@ -281,6 +282,7 @@ pub(crate) fn check(store: &mut impl Checks, now: Timestamp, repair: bool) -> Ve
         let read = store.read_all(kind, &mut found);
         findings.extend(attempted(kind.what(), read.map(|()| found.findings(false, false))));
     }
+    findings.extend(attempted("calendars", calendars::check(store)));
     // Before the wakeups are checked: a row that is no longer set aside has no wakeup yet.
     findings.extend(attempted("what is set aside", store.check_set_aside(repair)));
     // Runs are mended before the invariants in SQL are checked: some of those look up the nodes

@@ -9,11 +9,11 @@ use engine::turn::{DeclaredSchedule, declared_schedules};
 use jiff::Timestamp;
 use language::Rules;
 use language::definition::{Definition, Handled, TopicDeclaration, TriggerKind};
-use language::schedule::Declared;
 
 use super::{Checks, Finding, Listed};
 use crate::codes::sql;
 use crate::failure::Failure;
+use crate::rows::declaration;
 
 const CODE: &str = "not-as-published";
 /// How many workflows are compared at a time.
@@ -110,9 +110,10 @@ fn changed_schedules(
 ) -> Vec<String> {
     // What a revision declares can have become impossible, if a calendar is gone: another finding.
     let Ok(declared) = declared_schedules(definition, rules, now) else { return Vec::new() };
+    // A stored declaration that cannot be read is another finding, too.
     let changed = declared.iter().filter(|one| {
         let stored = stored.get(&one.by.to_string());
-        let stored = stored.and_then(|text| serde_json::from_str::<Declared>(text).ok());
+        let stored = stored.and_then(|text| declaration(text).ok());
         stored.is_some_and(|stored| stored != *one.declared)
     });
     let sentence = |one: &DeclaredSchedule| {

@@ -4,7 +4,6 @@
 use std::fmt::Display;
 
 use calendar::CalendarSpec;
-use engine::schedule::OverrideAction;
 use engine::turn::Answer;
 use language::definition::Definition;
 
@@ -13,8 +12,13 @@ use crate::codes::sql;
 use crate::failure::Failure;
 use crate::rows::{
     self, Column, Read, Row, asked_columns, audit_columns, event_columns, handler_columns,
-    incident_columns, run_columns, schedule_columns, step_columns, token_columns, workflow_columns,
+    incident_columns, override_columns, run_columns, schedule_columns, step_columns, token_columns,
+    workflow_columns,
 };
+
+/// What a person can do about a calendar that cannot be read or built.
+pub(super) const CALENDAR_REMEDY: &str = "declare it again (`punctual calendar put FILE`), then \
+     revive the schedules that died of it (`punctual schedule revive ID`)";
 
 #[derive(Clone, Copy)]
 pub(crate) enum RowKind {
@@ -97,11 +101,11 @@ impl RowKind {
                   FROM revisions) v"
             ),
             RowKind::Override => source!(
-                "action",
-                "v.number",
+                override_columns!(),
+                "o.number",
                 "'an occurrence of schedule ' || schedule",
                 "(SELECT *, row_number() OVER (ORDER BY schedule, nominal) AS number
-                  FROM overrides) v"
+                  FROM overrides) o"
             ),
             RowKind::Handler => source!(handler_columns!(), "h.id", "h.name", "handlers h"),
             RowKind::Incident => source!(incident_columns!(), "i.key", "i.key", "incidents i"),
@@ -154,7 +158,7 @@ impl RowKind {
             RowKind::Run => rows::run(row).map(drop),
             RowKind::Workflow => rows::workflow(row).map(drop),
             RowKind::Version => row.single_json::<Definition>().map(drop),
-            RowKind::Override => row.single_json::<OverrideAction>().map(drop),
+            RowKind::Override => rows::occurrence_override(row).map(drop),
             RowKind::Handler => rows::handler(row).map(drop),
             RowKind::Incident => rows::incident(row).map(drop),
             RowKind::Calendar => row.single_json::<CalendarSpec>().map(drop),
@@ -173,6 +177,9 @@ impl RowKind {
         let Err(failure) = self.read(row) else { return };
         let name = match self {
             RowKind::Run => rows::run_id(row).map(|id| id.to_string()).ok(),
+            RowKind::Override => rows::overridden(row)
+                .map(|(schedule, nominal)| format!("occurrence {nominal} of schedule {schedule}"))
+                .ok(),
             _ => None,
         };
         let name = name.or_else(|| row.read(Column::new(width - 1, "name")).ok());
@@ -234,8 +241,10 @@ impl RowKind {
                 "publish the definition of its workflow again (`punctual apply`); for runs that began \
                  with this revision, restore a copy that has it"
             }
-            RowKind::Override => "withdraw it (`punctual schedule override`), or restore a copy",
-            RowKind::Calendar => "declare it again (`punctual calendar put`)",
+            RowKind::Override => {
+                "withdraw it (`punctual schedule override ID NOMINAL --clear`), or restore a copy"
+            }
+            RowKind::Calendar => CALENDAR_REMEDY,
             RowKind::Answer => {
                 "it is forgotten a day after it was given; use another key until then"
             }

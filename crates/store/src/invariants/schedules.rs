@@ -19,8 +19,9 @@ pub(super) const KEPT_SINCE: &str = "((SELECT max(t.at) FROM (SELECT CAST($1 AS 
      - coalesce(s.retention, w.retention,
          (SELECT CAST(value AS bigint) FROM meta WHERE key = 'history_kept_for'), 2592000000))";
 
-/// How many runs of schedule `p` are stored that were started by an occurrence and succeeded.
-pub(super) const SUCCESSES: &str = "(SELECT count(*) FROM runs AS r
+/// How many occurrences of schedule `p` have a stored run that succeeded. An occurrence that was
+/// damaged to have two runs counts once, as it did when it was decided.
+pub(super) const SUCCESSES: &str = "(SELECT count(DISTINCT r.n) FROM runs AS r
      WHERE r.schedule = p.id AND r.n IS NOT NULL AND r.status = {succeeded})";
 
 pub(super) const SCHEDULES: [Invariant; 12] = [

@@ -1,10 +1,13 @@
 //! Schedules, their progress and their ledger.
 
+use engine::ScheduleId;
 use engine::ledger::Entry;
 use engine::run::Ending;
 use engine::schedule::{Due, Override, Progress, Schedule};
 use language::definition::DeclaredBy;
+use language::schedule::Declared;
 
+use jiff::Timestamp;
 use serde::Deserialize;
 
 use crate::rows::{Column, Read, Row, columns};
@@ -27,11 +30,26 @@ pub(crate) fn schedule(row: &impl Row) -> Read<Schedule> {
         workflow: row.read(column::workflow)?,
         declared_by: row.read::<Option<String>>(column::trigger)?.map(DeclaredBy::from),
         status: row.read(column::status)?,
-        declared: row.json(column::declared)?,
+        declared: Box::new(declared(row, column::declared)?),
         created_at: row.read(column::created_at)?,
         updated_at: row.read(column::updated_at)?,
         progress: progress(row)?,
     })
+}
+
+fn declared(row: &impl Row, column: Column) -> Read<Declared> {
+    let text = row.maybe_text(column)?.ok_or_else(|| column.damaged("NULL"))?;
+    declaration(text).map_err(|why| column.damaged(why))
+}
+
+/// Reads a stored declaration. Most of its fields may be left out, so that other JSON would pass
+/// for one; but each has a name.
+pub(crate) fn declaration(text: &str) -> Result<Declared, String> {
+    let declared: Declared = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    if declared.name.is_empty() {
+        return Err("no name: the declaration of a schedule is expected, which has one".to_owned());
+    }
+    Ok(declared)
 }
 
 /// The name in a declaration, if it can be read.
@@ -83,6 +101,12 @@ pub(crate) fn occurrence_override(row: &impl Row) -> Read<Override> {
         action: row.json(column::action)?,
         by: row.read(column::by)?,
     })
+}
+
+/// The schedule and the nominal time of an override, whether or not its action can be read.
+pub(crate) fn overridden(row: &impl Row) -> Read<(ScheduleId, Timestamp)> {
+    use override_columns as column;
+    Ok((row.read(column::schedule)?, row.read(column::nominal)?))
 }
 
 columns! {

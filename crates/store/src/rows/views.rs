@@ -29,6 +29,7 @@ pub(crate) fn schedule_view(row: &impl Row) -> Read<ScheduleView> {
         workflow_name: row.read(schedule_view_columns::workflow_name)?,
         workflow_is_paused: row.read(schedule_view_columns::workflow_is_paused)?,
         overrides: Vec::new(),
+        unreadable_overrides: Vec::new(),
     })
 }
 

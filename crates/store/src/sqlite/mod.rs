@@ -36,7 +36,7 @@ use crate::request::{
 use crate::set_aside::SetAside;
 use crate::sqlite::connections::checkpoint::Checkpointer;
 pub(crate) use crate::sqlite::connections::file::FileLock;
-use crate::sqlite::connections::file::{Guard, StoreFile};
+use crate::sqlite::connections::file::{Guard, StoreFile, finish_copy};
 use crate::sqlite::connections::query::answer;
 use crate::sqlite::connections::readers::Readers;
 use crate::sqlite::connections::writer::{Writer, commit_group};
@@ -127,6 +127,17 @@ impl Sqlite {
             }
         };
         Ok(Sqlite { rules, setup, access, is_gone, file })
+    }
+
+    /// Closes a store that was looked at and not used by a node: what was a copy is one again, so
+    /// that the log of another file is still refused beside it.
+    pub fn close_unused(self, path: &Path) -> Result<(), Failure> {
+        let Sqlite { access, file, .. } = self;
+        drop(access);
+        if !file.is_copy() {
+            return Ok(());
+        }
+        finish_copy(Connection::open(path)?)
     }
 
     /// Runs `work` in a transaction, which is committed when the answer comes.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use engine::ledger::Outcome;
 use engine::schedule::{Override, Status};
 use engine::{ScheduleId, WorkflowId};
+use jiff::Timestamp;
 
 use crate::codes::sql;
 use crate::failure::Failure;
@@ -45,22 +46,19 @@ async fn each<R: Reader>(
     if overridden.is_empty() {
         return Ok(views);
     }
-    let overrides = overrides(reader, &overridden).await?;
-    for read in &mut views {
-        let Ok(view) = read else { continue };
-        match overrides.get(&view.schedule.id) {
-            Some(Ok(overrides)) => view.overrides.clone_from(overrides),
-            Some(Err(failure)) => *read = Err(failure.clone()),
-            None => {}
-        }
+    let mut overrides = overrides(reader, &overridden).await?;
+    for view in views.iter_mut().filter_map(|view| view.as_mut().ok()) {
+        let changed = overrides.remove(&view.schedule.id).unwrap_or_default();
+        (view.overrides, view.unreadable_overrides) = changed;
     }
     Ok(views)
 }
 
+/// The overrides of these schedules, and the nominal times of those that cannot be read.
 async fn overrides<R: Reader>(
     reader: &R,
     schedules: &[i64],
-) -> Result<HashMap<ScheduleId, Read<Vec<Override>>>, Failure> {
+) -> Result<HashMap<ScheduleId, (Vec<Override>, Vec<Timestamp>)>, Failure> {
     let sql = format!(
         "SELECT {} FROM overrides o WHERE schedule {} ORDER BY schedule, nominal",
         override_columns!(),
@@ -68,15 +66,16 @@ async fn overrides<R: Reader>(
     );
     let params = params![schedules];
     let found = reader.all(&sql, &params, |row| {
-        Ok((row.read(override_columns::schedule)?, rows::occurrence_override(row)))
+        Ok((if_readable(rows::overridden(row))?, if_readable(rows::occurrence_override(row))?))
     });
-    let mut overrides: HashMap<ScheduleId, Read<Vec<Override>>> = HashMap::new();
-    for (schedule, read) in found.await? {
-        let known = overrides.entry(schedule).or_insert(Ok(Vec::new()));
-        match (known, read) {
-            (Ok(known), Ok(read)) => known.push(read),
-            (known, Err(failure)) => *known = Err(failure),
-            (Err(_), Ok(_)) => {}
+    let mut overrides: HashMap<ScheduleId, (Vec<Override>, Vec<Timestamp>)> = HashMap::new();
+    for (of, read) in found.await? {
+        // An override without a readable time is of no occurrence that anyone could name.
+        let Some((schedule, nominal)) = of else { continue };
+        let (known, unreadable) = overrides.entry(schedule).or_default();
+        match read {
+            Some(read) => known.push(read),
+            None => unreadable.push(nominal),
         }
     }
     Ok(overrides)

@@ -70,7 +70,7 @@ const FAR: &str =
     "UPDATE progress SET next_nominal = 4102444800000, next_effective = 4102444800000";
 
 /// Damages that are the same in every store.
-pub(crate) const DAMAGES: [Damage; 92] = [
+pub(crate) const DAMAGES: [Damage; 94] = [
     // The progress of a schedule.
     history("UPDATE progress SET n = 1", "schedule-number", Clean),
     history("UPDATE progress SET n = 0", "schedule-number", Clean),
@@ -175,6 +175,7 @@ pub(crate) const DAMAGES: [Damage; 92] = [
     ),
     // A row holds JSON or a status that the engine cannot read.
     damage(History, "UPDATE schedules SET declared = '{'", "schedule-unreadable", Told),
+    damage(History, "UPDATE schedules SET declared = '{\"a\": 1}'", "schedule-unreadable", Told),
     damage(History, "UPDATE progress SET live = '['", "schedule-unreadable", Told),
     damage(History, "UPDATE schedules SET status = 9", "schedule-unreadable", Told),
     history("UPDATE {ended} SET state = '{' WHERE n = 1", "run-unreadable", Told),
@@ -183,6 +184,11 @@ pub(crate) const DAMAGES: [Damage; 92] = [
     damage(History, "UPDATE workflows SET status = 9", "workflow-unreadable", Told),
     damage(History, "UPDATE overrides SET action = '{'", "override-unreadable", Told),
     history("INSERT INTO calendars (id, spec) VALUES ('c', '{')", "calendar-unreadable", Told),
+    history(
+        "INSERT INTO calendars (id, spec) VALUES ('c', '{\"id\": \"c\", \"timezone\": \"Mars/X\"}')",
+        "calendar-unreadable",
+        Told,
+    ),
     history(
         "INSERT INTO idempotency (key, fingerprint, answer, created_at)
          VALUES ('k', {bytes}, '{', 0)",
@@ -320,6 +326,19 @@ pub(crate) async fn lost_topics_leave_no_events_to_others(place: Box<dyn Place>)
     }
     let left = world.store().check(minute(305), false).await.unwrap();
     assert!(has(&left, "event-without-topic"), "{left:#?}");
+}
+
+/// An occurrence that is damaged to have two runs, here by `twice`, has succeeded once.
+pub(crate) async fn an_occurrence_with_two_runs_counts_once(twice: &str, place: Box<dyn Place>) {
+    let mut world = with_history(place).await;
+    world.close();
+    world.place().execute(twice.to_owned()).await;
+    world.open().await;
+    for repair in [false, true, false] {
+        let found = world.store().check(minute(305), repair).await.unwrap();
+        assert!(has(&found, "occurrence-with-two-runs"), "{found:#?}");
+        assert!(!has(&found, "schedule-runs"), "{found:#?}");
+    }
 }
 
 /// No node joins a store without a unique index that keeps occurrences from running twice, until it

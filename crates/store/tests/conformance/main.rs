@@ -9,6 +9,7 @@ mod capacity;
 mod chance;
 mod clocks;
 mod commands;
+mod copies;
 mod crowd;
 mod damage;
 mod deadlines;
@@ -85,6 +86,7 @@ macro_rules! suite {
             overrides: a_schedule_whose_last_occurrence_is_withdrawn_is_done,
             overrides: only_what_comes_can_be_overridden,
             overrides: frequent_and_far_occurrences_can_be_overridden,
+            overrides: those_that_cannot_be_read_are_cleared_one_by_one,
             workflows: the_same_definition_is_no_new_revision,
             workflows: triggers_move_with_the_published_revision,
             workflows: a_trigger_is_disabled_by_its_definition_or_by_hand,

@@ -5,6 +5,7 @@ use engine::schedule::{Override, OverrideAction, Status};
 use engine::turn::{Answer, Command};
 use store::Failure;
 
+use crate::set_aside::{aside, damage, drive};
 use crate::world::{World, minute, raw, refusal};
 
 async fn put(
@@ -144,4 +145,43 @@ pub(crate) async fn frequent_and_far_occurrences_can_be_overridden(world: World)
         let id = world.schedule(workflow, fields).await;
         put(&world, 0, id, nominal, Some(OverrideAction::Skip)).await.unwrap();
     }
+}
+
+pub(crate) async fn those_that_cannot_be_read_are_cleared_one_by_one(mut world: World) {
+    let workflow = world.workflow("w").await;
+    let fields = r#"{"name": "s", "cron": "*/10 * * * *", "overlap": "allow"}"#;
+    let id = world.schedule(workflow, fields).await;
+    for nominal in [30, 40, 50] {
+        put(&world, 1, id, nominal, Some(OverrideAction::Skip)).await.unwrap();
+    }
+    let before = minute(50).as_millisecond();
+    let sql = format!("UPDATE overrides SET action = '{{bad' WHERE nominal < {before}");
+    damage(&mut world, 2, &sql).await;
+    drive(&world, 10).await;
+    let known = [("schedule", id.to_string())];
+    assert_eq!(aside(&world).await, known);
+    // The schedule is shown, and what cannot be read of it is named.
+    let view = world.store().schedule(id).await.unwrap().unwrap();
+    assert_eq!(view.unreadable_overrides, [minute(30), minute(40)]);
+    assert_eq!(view.overrides.len(), 1);
+    let found = world.store().check(minute(10), true).await.unwrap();
+    let told: Vec<&str> = found.iter().map(|finding| finding.message.as_str()).collect();
+    let told = told.join("; ");
+    let named = format!("override of occurrence {} of schedule {id} cannot be read", minute(30));
+    assert!(told.contains(&named), "{told}");
+    assert!(told.contains("--clear") && !told.contains("is there again"), "{told}");
+    assert_eq!(aside(&world).await, known, "a repair does not bring it back");
+    put(&world, 11, id, 30, None).await.unwrap();
+    assert_eq!(aside(&world).await, known, "another is left");
+    put(&world, 11, id, 40, None).await.unwrap();
+    assert_eq!(aside(&world).await, []);
+    assert_eq!(world.store().check(minute(11), false).await.unwrap(), []);
+    world.join(11).await;
+    for at in [20, 30, 40, 50, 60] {
+        drive(&world, at).await;
+    }
+    let ledger = world.ledger(id).await;
+    assert!(ledger.iter().any(|row| row.ends_with("skipped 50")), "{ledger:?}");
+    assert!(ledger.iter().any(|row| row.ends_with("started 60")), "{ledger:?}");
+    assert!(!ledger.iter().any(|row| row.ends_with("skipped 30")), "{ledger:?}");
 }

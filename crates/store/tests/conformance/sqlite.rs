@@ -361,6 +361,7 @@ async fn damage_of_a_file_is_found() {
         history("INSERT INTO wakeups VALUES (1, -1, 5)", "wakeup-of-nothing", Clean),
     ];
     damage::each(&damages, folder).await;
+    damage::an_occurrence_with_two_runs_counts_once(TWICE, folder()).await;
 }
 
 /// A driver takes turns while something is due: a wakeup that stays would keep it busy for ever.

@@ -41,7 +41,13 @@ const ALL: [Columns; 10] = [
         table: "schedules",
         code: "schedule-unreadable",
         which: "id = 2",
-        values: &[("status", "9"), ("declared", "'{'"), ("created_at", FAR), ("updated_at", FAR)],
+        values: &[
+            ("status", "9"),
+            ("declared", "'{'"),
+            ("declared", r#"'{"a": 1}'"#),
+            ("created_at", FAR),
+            ("updated_at", FAR),
+        ],
     },
     Columns {
         table: "progress",

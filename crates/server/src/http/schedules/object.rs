@@ -186,7 +186,13 @@ impl ScheduleObject {
         now: Timestamp,
     ) -> ScheduleObject {
         let next = plan.and_then(|plan| view.outlook(plan, now).next());
-        let ScheduleView { schedule, workflow_name, workflow_is_paused, overrides: _ } = view;
+        let ScheduleView {
+            schedule,
+            workflow_name,
+            workflow_is_paused,
+            overrides: _,
+            unreadable_overrides: _,
+        } = view;
         let zone = match plan {
             Some(plan) => plan.timing.zone().clone(),
             None => zone(&schedule, rules),

@@ -318,7 +318,8 @@ pub(super) async fn restore_one(
 ) -> Result<Response, Problem> {
     let found = view(&app, id).await?;
     let nominal = nominal.instant(&object::zone(&found.schedule, &app.rules()))?;
-    if !found.overrides.iter().any(|over| over.nominal == nominal) {
+    let mut known = found.overrides.iter().map(|over| over.nominal);
+    if !known.any(|known| known == nominal) && !found.unreadable_overrides.contains(&nominal) {
         return Err(Problem::not_found("override of occurrence", &nominal.to_string()));
     }
     let by = caller.name.to_string();

@@ -177,6 +177,7 @@ impl Planning<'_> {
             workflow_name: String::new(),
             workflow_is_paused: self.is_paused,
             overrides: Vec::new(),
+            unreadable_overrides: Vec::new(),
         };
         PlannedTrigger {
             change: "new",

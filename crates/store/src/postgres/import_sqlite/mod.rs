@@ -54,6 +54,7 @@ pub struct CopySource {
 impl CopySource {
     pub fn open(from: &Path) -> Result<CopySource, Failure> {
         let lock = crate::sqlite::FileLock::hold(from)?;
+        lock.as_ref().map_or(Ok(false), |lock| lock.refuse_foreign_log(from))?;
         let folder = tempfile_beside(from)?;
         let copy = folder.path().join("copy.db");
         crate::sqlite::backup_file(from, &copy)?;

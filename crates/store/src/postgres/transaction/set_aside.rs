@@ -16,6 +16,7 @@ use crate::postgres::Shared;
 use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::maintenance::check::look;
 use crate::postgres::transaction::core::Core;
+use crate::postgres::transaction::load::OVERRIDES;
 use crate::rows::{self, Read, Row as _, handler_columns, run_columns, schedule_columns};
 use crate::set_aside::finding;
 use crate::stored::{json, ms};
@@ -32,6 +33,8 @@ const SCHEDULE: &str = concat!(
     schedule_columns!(),
     " FROM schedules s JOIN progress p ON p.id = s.id WHERE s.id = $1"
 );
+/// Taken before the overrides of a schedule change, as everywhere.
+const LOCK: &str = "SELECT id FROM progress WHERE id = $1 FOR UPDATE";
 const RUN: &str = concat!("SELECT ", run_columns!(), " FROM runs r WHERE r.key = $1");
 const HANDLER: &str = concat!("SELECT ", handler_columns!(), " FROM handlers h WHERE h.id = $1");
 
@@ -163,6 +166,10 @@ pub(crate) fn without_broken(
             make_readable(tx, shared, id)?;
             Ok((command.clone(), 0))
         }
+        Command::Override { id, nominal, action: None, .. } => {
+            clear_unreadable(tx, *id, *nominal)?;
+            Ok((command.clone(), 0))
+        }
         _ => Ok((command.clone(), 0)),
     }
 }
@@ -180,6 +187,31 @@ fn broken(tx: &mut TxConnection, ids: &[ScheduleId]) -> Result<BTreeSet<i64>, Fa
         }
     }
     Ok(broken)
+}
+
+/// Deletes an override that cannot be read. If it was what kept its schedule from being decided, the
+/// schedule comes back: the engine computes its next time, and nodes learn of it with their next
+/// renewal.
+fn clear_unreadable(
+    tx: &mut TxConnection,
+    id: ScheduleId,
+    nominal: Timestamp,
+) -> Result<(), Failure> {
+    let is_unreadable = |row: &Row| rows::occurrence_override(row).is_err();
+    let all = |tx: &mut TxConnection| tx.one(OVERRIDES, vec![param(vec![id.0])]);
+    if !all(tx)?.iter().any(is_unreadable) {
+        return Ok(());
+    }
+    let delete = "DELETE FROM overrides WHERE schedule = $1 AND nominal = $2";
+    tx.ask(vec![
+        Query::new(LOCK, vec![param(id.0)]),
+        Query::new(delete, vec![param(id.0), param(ms(nominal))]),
+    ])?;
+    if !all(tx)?.iter().any(is_unreadable) {
+        let (kind, id) = stored_wakeup(Wakeup::Schedule(id));
+        tx.one(FORGET, vec![param(kind), param(id)])?;
+    }
+    Ok(())
 }
 
 /// Turns an open run that cannot be read, or that is set aside, into one that has not begun:
@@ -238,7 +270,13 @@ impl Core {
     fn is_readable(&mut self, what: Wakeup) -> Result<bool, Failure> {
         let id = stored_wakeup(what).1;
         let (sql, read): (&'static str, fn(&Row) -> bool) = match what {
-            Wakeup::Schedule(_) => (SCHEDULE, |row| rows::schedule(row).is_ok()),
+            Wakeup::Schedule(_) => {
+                let overrides = look(&mut self.tx, OVERRIDES, || vec![param(vec![id])])?;
+                if !overrides.iter().all(|row| rows::occurrence_override(row).is_ok()) {
+                    return Ok(false);
+                }
+                (SCHEDULE, |row| rows::schedule(row).is_ok())
+            }
             Wakeup::Run(_) => (RUN, |row| rows::run(row).is_ok()),
             Wakeup::Handler(_) => (HANDLER, |row| rows::handler(row).is_ok()),
             Wakeup::Node(_) => return Ok(true),

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+use rusqlite::Connection;
 
 use crate::failure::Failure;
 
@@ -17,6 +19,10 @@ const LOCK_PAUSE: Duration = Duration::from_millis(50);
 /// The mode of a new database: payloads and outputs are in it, so only its owner may read it.
 /// SQLite gives the files beside it the same mode.
 const MODE: u32 = 0o600;
+/// The beginning of a database: this text, the size of its pages, and how it is written and read.
+const FORMAT: &[u8] = b"SQLite format 3\0";
+const HEADER: usize = 20;
+const WITHOUT_LOG: [u8; 2] = [1, 1];
 /// How many symbolic links are followed, as Linux does.
 const LINKS: usize = 40;
 
@@ -56,6 +62,31 @@ impl FileLock {
         held.insert(identity);
         Ok(Some(FileLock { file, identity }))
     }
+
+    /// Whether the file is a copy that no node has used: its header says that it has no log, as
+    /// [`finish_copy`] leaves it. SQLite changes the header before it begins a log, so a crash does
+    /// not make a copy of a store. A file that is too short for a header is not a copy.
+    fn is_copy(&self) -> io::Result<bool> {
+        let mut header = [0; HEADER];
+        match self.file.read_exact_at(&mut header, 0) {
+            Ok(()) => Ok(header.starts_with(FORMAT) && header.ends_with(&WITHOUT_LOG)),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Refuses a copy beside which the log of another file lies: SQLite would take the log for that
+    /// of the copy, and mix both stores. Nothing is touched. Returns whether the file is a copy.
+    pub(crate) fn refuse_foreign_log(&self, path: &Path) -> Result<bool, Failure> {
+        let failed =
+            |error: io::Error| Failure::Unavailable(format!("{}: {error}", path.display()));
+        let is_copy = self.is_copy().map_err(failed)?;
+        let log = beside(&without_links(path).map_err(failed)?, "-wal");
+        match fs::metadata(&log) {
+            Ok(found) if is_copy && found.len() > 0 => Err(foreign_log(path, &log)),
+            _ => Ok(is_copy),
+        }
+    }
 }
 
 impl Drop for FileLock {
@@ -71,6 +102,7 @@ pub(crate) struct StoreFile {
     log: PathBuf,
     lock: FileLock,
     is_new: bool,
+    is_copy: bool,
 }
 
 impl StoreFile {
@@ -98,7 +130,8 @@ impl StoreFile {
         if is_new {
             refuse_lone_log(&named, &log)?;
         }
-        let file = StoreFile { named, log, lock, is_new };
+        let is_copy = lock.refuse_foreign_log(&named)?;
+        let file = StoreFile { named, log, lock, is_new, is_copy };
         file.check().map_err(Failure::Gone)?;
         Ok(file)
     }
@@ -106,6 +139,11 @@ impl StoreFile {
     /// Whether the file was empty when it was locked.
     pub(crate) fn is_new(&self) -> bool {
         self.is_new
+    }
+
+    /// Whether the file was a copy that nothing had used when it was locked.
+    pub(crate) fn is_copy(&self) -> bool {
+        self.is_copy
     }
 
     /// The path of SQLite's log, beside the file.
@@ -126,8 +164,11 @@ impl StoreFile {
         };
         Err(format!(
             "the store's file {} {what} while it was in use: what is stored from now on would be lost. \
-             Put the file back, or the latest copy that `punctual backup` made, and start the node again",
-            self.named.display()
+             Put the file itself back, which its log {log} belongs to, and start the node again. If it \
+             is lost, move {log} and the file beside it that ends in -shm away, and only then put the \
+             latest copy that `punctual backup` made in its place: another file's log would damage it",
+            self.named.display(),
+            log = self.log.display(),
         ))
     }
 }
@@ -184,11 +225,35 @@ pub(crate) fn create_copy(path: &Path) -> io::Result<()> {
     File::options().write(true).create_new(true).mode(MODE).open(path).map(drop)
 }
 
+/// Makes the file a copy, which has no log: see [`FileLock::refuse_foreign_log`]. Nothing else may
+/// have it open.
+pub(crate) fn finish_copy(connection: Connection) -> Result<(), Failure> {
+    connection.pragma_update(None, "journal_mode", "DELETE")?;
+    connection.close().map_err(|(_, error)| error.into())
+}
+
 /// A file beside the database, named as SQLite does.
 pub(crate) fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     PathBuf::from(name)
+}
+
+/// The failure for a copy beside which the log of another file lies.
+fn foreign_log(path: &Path, log: &Path) -> Failure {
+    Failure::Unusable {
+        what: format!(
+            "{} is a copy that no node has used yet, and beside it is {}, the log of another file: \
+             together they would make a damaged store",
+            path.display(),
+            log.display()
+        ),
+        remedy: format!(
+            "move the log away, and the file beside it that ends in -shm (`mv {0} {0}.kept`), and start \
+             again; to use what is in the log, put back the file that it belongs to instead of the copy",
+            log.display()
+        ),
+    }
 }
 
 fn identity(found: &Metadata) -> Identity {

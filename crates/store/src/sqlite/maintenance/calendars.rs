@@ -11,7 +11,7 @@ use crate::access::AuditEntry;
 use crate::failure::Failure;
 use crate::rows::Row as _;
 use crate::rules::{self, Change};
-use crate::sqlite::connections::file::create_copy;
+use crate::sqlite::connections::file::{FileLock, create_copy, finish_copy};
 use crate::sqlite::connections::query;
 use crate::sqlite::transaction::core::Core;
 use crate::views::calendars::calendars;
@@ -126,6 +126,10 @@ impl Core {
 /// Copies the store in the file `from`, as of one instant, into the new file `to`. A process that
 /// has it open goes on meanwhile. Returns the size of the copy in bytes.
 pub fn backup_file(from: &Path, to: &Path) -> Result<u64, Failure> {
+    // A store that is in use was looked at when it was opened.
+    if let Some(lock) = FileLock::hold(from)? {
+        lock.refuse_foreign_log(from)?;
+    }
     // The source is not written to. But reading a log that a crash left behind needs a file that
     // only a writer may create.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -154,8 +158,7 @@ pub(crate) fn backup(connection: &Connection, to: &Path) -> Result<u64, Failure>
     backup.run_to_completion(BACKUP_PAGES, std::time::Duration::ZERO, None)?;
     drop(backup);
     drop(instant);
-    copy.pragma_update(None, "journal_mode", "DELETE")?;
-    copy.close().map_err(|(_, error)| Failure::from(error))?;
+    finish_copy(copy)?;
     std::fs::File::open(to)
         .and_then(|file| {
             file.sync_all()?;

@@ -9,14 +9,14 @@ use engine::{RunId, ScheduleId};
 use jiff::Timestamp;
 use rusqlite::{Connection, Row, params};
 
-use crate::codes::sql;
+use crate::codes::{WAKE_SCHEDULE, sql};
 use crate::failure::Failure;
 use crate::rows::{self, Read, Row as _};
 use crate::set_aside::finding;
 use crate::sqlite::connections::query;
 use crate::sqlite::transaction::apply::remember_greatest;
 use crate::sqlite::transaction::core::Core;
-use crate::sqlite::transaction::reader::{RUN_BY_KEY, SCHEDULE_BY_ID, run_key};
+use crate::sqlite::transaction::reader::{RUN_BY_KEY, SCHEDULE_BY_ID, overrides, run_key};
 use crate::sqlite::transaction::topic_reader::HANDLER_BY_ID;
 use crate::stored::{json, ms};
 use crate::view::Finding;
@@ -128,6 +128,10 @@ impl Core {
                 self.make_readable(&id)?;
                 Ok((Command::CancelRun { id, reason }, 0))
             }
+            Command::Override { id, nominal, action: None, by } => {
+                self.clear_unreadable(id, nominal)?;
+                Ok((Command::Override { id, nominal, action: None, by }, 0))
+            }
             other => Ok((other, 0)),
         }
     }
@@ -138,6 +142,32 @@ impl Core {
         }
         remember_greatest(&self.connection, "greatest_schedule", id.0)?;
         self.set_aside.remove(&Wakeup::Schedule(id));
+        self.memory.forget();
+        Ok(())
+    }
+
+    /// Deletes an override that cannot be read. If it was what kept its schedule from being read,
+    /// the schedule comes back: the engine computes its next time.
+    fn clear_unreadable(&mut self, id: ScheduleId, nominal: Timestamp) -> Result<(), Failure> {
+        let what = Wakeup::Schedule(id);
+        if overrides(&self.connection, id).is_ok() {
+            return Ok(());
+        }
+        let sql = "DELETE FROM overrides WHERE schedule = ?1 AND nominal = ?2";
+        self.connection.execute(sql, params![id.0, ms(nominal)])?;
+        let read = |row: &Row<'_>| rows::schedule(row);
+        if is_readable(&self.connection, what)
+            && let Some(schedule) = query::one(&self.connection, SCHEDULE_BY_ID, [id.0], read)?
+        {
+            // Setting it aside has removed its wakeup.
+            if let Some(at) = schedule.wake_at() {
+                let sql = "INSERT OR IGNORE INTO wakeups (due, kind, id) VALUES (?1, ?2, ?3)";
+                self.connection.execute(sql, params![ms(at), WAKE_SCHEDULE, id.0])?;
+            }
+            let sql = sql!("DELETE FROM set_aside WHERE kind = {schedule_wakeup} AND id = ?1");
+            self.connection.execute(sql, [id.0])?;
+            self.set_aside.remove(&what);
+        }
         self.memory.forget();
         Ok(())
     }
@@ -186,7 +216,10 @@ fn is_readable(connection: &Connection, what: Wakeup) -> bool {
     let readable =
         |sql: &str, read: fn(&Row<'_>) -> Read<()>| query::one(connection, sql, [id], read).is_ok();
     match what {
-        Wakeup::Schedule(_) => readable(SCHEDULE_BY_ID, |row| rows::schedule(row).map(drop)),
+        Wakeup::Schedule(id) => {
+            readable(SCHEDULE_BY_ID, |row| rows::schedule(row).map(drop))
+                && overrides(connection, id).is_ok()
+        }
         Wakeup::Run(_) => readable(RUN_BY_KEY, |row| rows::run(row).map(drop)),
         Wakeup::Handler(_) => readable(HANDLER_BY_ID, |row| rows::handler(row).map(drop)),
         Wakeup::Node(_) => true,
