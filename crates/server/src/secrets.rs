@@ -245,9 +245,9 @@ fn boundaries(text: &str, last: usize) -> impl Iterator<Item = usize> {
     text[from..].char_indices().map(move |(at, _)| from + at)
 }
 
-/// The texts in which secrets are looked for beside `text`, each made from the one before it: without
-/// line wraps, and without percent escapes. The text continues a line with `columns` characters
-/// since its last space.
+/// The texts in which secrets are looked for beside `text`, each made from the one before it:
+/// without line wraps, and without percent escapes. The text continues a line with `columns`
+/// characters since its last space.
 fn rewritings(text: &str, columns: usize) -> Vec<Rewritten> {
     let mut found: Vec<Rewritten> = wrapped::unwrap(text, columns).into_iter().collect();
     for _ in 0..ESCAPED_TIMES {

@@ -182,7 +182,7 @@ pub struct RunDetail {
 
 /// What a pending run may have to wait for: the limits, and the runs ahead of it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ahead {
+pub(crate) struct AheadOfRun {
     /// The concurrency limit of its workflow, if it has one.
     pub(crate) concurrency: Option<u32>,
     /// How many active runs the workflow has; counted only if it has a limit.
@@ -197,7 +197,7 @@ pub(crate) struct Ahead {
 /// Older pending runs are counted up to this many, so that a long queue stays cheap to show.
 pub(crate) const MOST_AHEAD: u32 = 100_000;
 
-impl Ahead {
+impl AheadOfRun {
     /// The run's position, from 1, among the pending runs that wait for the same limit; `None` if
     /// it waits for no limit.
     pub(crate) fn position(&self, run: &Run) -> Option<u64> {

@@ -49,7 +49,7 @@ pub(super) fn plan(seed: u64, total: Duration) -> Vec<Planned> {
     planned
 }
 
-/// The generator SplitMix64.
+/// Pseudo-random numbers from a seed, by the generator SplitMix64.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde_json::Value;
 use testbed::Cluster;
 
+use super::installed::Installed;
 use super::list::{Peer, Store};
-use super::place::Place;
 use super::redis::Redis;
 use super::sizes::Sizes;
 use super::worker::{Execution, Worker, executions};
@@ -29,7 +29,7 @@ pub(super) struct Course<'a> {
     pub(super) sizes: &'a Sizes,
     /// Jobs created per second.
     pub(super) rate: f64,
-    place: &'a Place,
+    installed: &'a Installed,
     cluster: &'a Cluster,
     url: String,
     redis: Option<Redis<'a>>,
@@ -51,14 +51,14 @@ impl<'a> Course<'a> {
     pub(super) fn new(
         peer: &'a Peer,
         sizes: &'a Sizes,
-        place: &'a Place,
+        installed: &'a Installed,
         cluster: &'a Cluster,
     ) -> Result<Course<'a>, String> {
         let mut course = Course {
             peer,
             sizes,
             rate: 0.0,
-            place,
+            installed,
             cluster,
             url: String::new(),
             redis: None,
@@ -89,7 +89,7 @@ impl<'a> Course<'a> {
             Store::Redis => {
                 self.redis = None;
                 let folder = self.path("redis");
-                let redis = Redis::start(self.place, &folder)?;
+                let redis = Redis::start(self.installed, &folder)?;
                 self.url = redis.url.clone();
                 self.redis = Some(redis);
             }
@@ -123,12 +123,12 @@ impl<'a> Course<'a> {
         limit: Duration,
     ) -> Result<(u64, f64), String> {
         let printed = self.path("created");
-        let mut command = self.place.program(self.peer, &self.url);
+        let mut command = self.installed.program(self.peer, &self.url);
         let numbers = [count, self.next, u64::try_from(due).unwrap_or(0), per_second];
         command.arg("create").args(numbers.map(|number| number.to_string()));
         command.args([self.peer.grain.to_string(), limit.as_secs().to_string()]);
         self.next += count;
-        let worker = Worker::start(&self.place.guard, &mut command, &printed)?;
+        let worker = Worker::start(&self.installed.guard, &mut command, &printed)?;
         let ended = worker.ended(limit + READY);
         let text = fs::read_to_string(&printed).unwrap_or_default();
         ended.map_err(|why| format!("{why}: {}", last_line(&text)))?;
@@ -189,13 +189,13 @@ impl<'a> Course<'a> {
 
     /// Starts a worker and waits until it is ready.
     pub(super) fn work(&mut self, log: &Path, with_beat: bool) -> Result<Worker<'a>, String> {
-        let mut command = self.place.program(self.peer, &self.url);
+        let mut command = self.installed.program(self.peer, &self.url);
         command.arg("work").arg(log).env("PEER_LOG", log);
         if with_beat {
             command.env("PEER_BEAT", self.sizes.pending.to_string());
         }
         let printed = self.path("worked");
-        let mut worker = Worker::start(&self.place.guard, &mut command, &printed)?;
+        let mut worker = Worker::start(&self.installed.guard, &mut command, &printed)?;
         self.ready(&mut worker, &printed)?;
         Ok(worker)
     }
@@ -208,12 +208,12 @@ impl<'a> Course<'a> {
         per_second: u64,
         log: &Path,
     ) -> Result<(Worker<'a>, (u64, f64)), String> {
-        let mut command = self.place.program(self.peer, &self.url);
+        let mut command = self.installed.program(self.peer, &self.url);
         let limit = self.sizes.filling.as_secs();
         let numbers = [self.sizes.pending, count, per_second, limit];
         command.arg("run").args(numbers.map(|number| number.to_string())).arg(log);
         let printed = self.path("worked");
-        let mut worker = Worker::start(&self.place.guard, &mut command, &printed)?;
+        let mut worker = Worker::start(&self.installed.guard, &mut command, &printed)?;
         self.ready(&mut worker, &printed)?;
         let text = fs::read_to_string(&printed).unwrap_or_default();
         let created = said(&text).ok_or("it has not said what it created")?;
@@ -239,7 +239,7 @@ impl<'a> Course<'a> {
     /// A new file or folder.
     pub(super) fn path(&mut self, what: &str) -> PathBuf {
         self.files += 1;
-        self.place.guard.folder().join(format!("{}-{}-{what}", self.peer.package, self.files))
+        self.installed.guard.folder().join(format!("{}-{}-{what}", self.peer.package, self.files))
     }
 }
 

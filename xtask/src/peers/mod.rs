@@ -8,10 +8,10 @@
 //! its end is stored.
 
 mod course;
+mod installed;
 mod list;
 mod measure;
 mod ours;
-mod place;
 mod redis;
 mod sizes;
 mod table;
@@ -25,9 +25,9 @@ use jiff::Timestamp;
 use testbed::Cluster;
 
 use self::course::Course;
+use self::installed::Installed;
 pub(crate) use self::list::Name;
 use self::list::{PEERS, Peer};
-use self::place::Place;
 use self::sizes::Sizes;
 use self::table::Row;
 use crate::chaos::built;
@@ -70,7 +70,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Outcome {
     let begin = now();
     let sizes = Sizes::new(options.quick, options.pending);
     let peers: Vec<&Peer> = PEERS.iter().filter(|peer| options.wants(peer.name)).collect();
-    let place = Place::prepare(options.folder.as_deref(), &peers)?;
+    let installed = Installed::prepare(options.folder.as_deref(), &peers)?;
     let mut cluster = Cluster::builder();
     for (name, value) in SETTINGS {
         cluster = cluster.setting(name, value);
@@ -82,16 +82,16 @@ pub(crate) fn run(root: &Path, options: &Options) -> Outcome {
         rows.extend(ours::rows(&binary, &sizes, options.quick, &cluster));
     }
     for peer in peers {
-        rows.push(match Course::new(peer, &sizes, &place, &cluster) {
+        rows.push(match Course::new(peer, &sizes, &installed, &cluster) {
             Ok(mut course) => measure::row(&mut course),
             Err(why) => Row::missing(peer, &why),
         });
     }
-    tell(&rows, &sizes, &place, &cluster, begin.elapsed().as_secs());
+    tell(&rows, &sizes, &installed, &cluster, begin.elapsed().as_secs());
     Ok(())
 }
 
-fn tell(rows: &[Row], sizes: &Sizes, place: &Place, cluster: &Cluster, seconds: u64) {
+fn tell(rows: &[Row], sizes: &Sizes, installed: &Installed, cluster: &Cluster, seconds: u64) {
     let date = Timestamp::from_millisecond(wall_millis()).unwrap_or_default();
     let date = date.strftime("%Y-%m-%d");
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
@@ -99,9 +99,9 @@ fn tell(rows: &[Row], sizes: &Sizes, place: &Place, cluster: &Cluster, seconds: 
     let settings = SETTINGS.map(|(name, value)| format!("{name} {value}")).join(", ");
     println!("{date}, {}, {cores} cores, {seconds} s in all", processor());
     println!("PostgreSQL {} ({settings})", postgres.trim());
-    println!("{}", said(place.redis().arg("--version")));
-    let node = said(Command::new(place.node()).arg("--version"));
-    let python = said(Command::new(place.python().join("python")).arg("--version"));
+    println!("{}", said(installed.redis().arg("--version")));
+    let node = said(Command::new(installed.node()).arg("--version"));
+    let python = said(Command::new(installed.python().join("python")).arg("--version"));
     println!("Redis with appendonly yes, appendfsync always; Node.js: {node}; Python: {python}");
     println!(
         "Beside {} pending; {} due at once; each rate for {} s\n",

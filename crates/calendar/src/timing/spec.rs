@@ -67,7 +67,7 @@ pub struct TimingSpec {
     /// Every day, or on some weekdays.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub daily: Option<DailySpec>,
-    /// On some weekdays.
+    /// The weekdays on which the rule is due.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weekly: Option<WeeklySpec>,
     /// On some days, or a working day, of the month.

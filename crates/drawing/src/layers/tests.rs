@@ -132,7 +132,7 @@ fn known_graphs_have_no_crossings() {
         ("a>b a>c b>d c>d", 0),
         // Two diamonds, declared crosswise.
         ("a>d a>c a>b b>g c>f d>e e>h f>h g>h", 0),
-        // A tree.
+        // A tree needs no crossing.
         ("a>b a>c b>d b>e c>f c>g d>h e>i f>j g>k", 0),
         // Pairs that have to be swapped.
         ("a>e b>d c>f d>g e>h f>i", 0),

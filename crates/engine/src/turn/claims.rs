@@ -48,7 +48,8 @@ impl<B: TransactionReader> Turn<'_, B> {
             None => None,
         };
         let entity = self.loaded.runs.loaded(key).ok_or_else(|| not_there::<B::Error>(key))?;
-        let mut history = super::history::RunFacts::new(self.reader, key, &entity.notes.records);
+        let mut history =
+            super::history::LoadedHistory::new(self.reader, key, &entity.notes.records);
         // A phase receives its input directly. Only a script of a process reads the outputs of
         // other steps.
         let is_given = handler.is_some() && matches!(action, Some(Action::Script(_)));

@@ -7,24 +7,24 @@ use crate::run::{Item, RunHistory, StepRecord};
 
 /// The step records of one run: those that this turn has added, and those in the store. And the
 /// topics that are closed to it.
-pub(super) struct RunFacts<'a, B: TransactionReader> {
+pub(super) struct LoadedHistory<'a, B: TransactionReader> {
     reader: &'a mut B,
     run: RunKey,
     records: &'a [StepRecord],
     closed: Option<&'a ClosedTopics>,
 }
 
-impl<'a, B: TransactionReader> RunFacts<'a, B> {
+impl<'a, B: TransactionReader> LoadedHistory<'a, B> {
     pub(super) fn new(reader: &'a mut B, run: RunKey, records: &'a [StepRecord]) -> Self {
-        RunFacts { reader, run, records, closed: None }
+        LoadedHistory { reader, run, records, closed: None }
     }
 
     pub(super) fn with_closed(self, closed: &'a ClosedTopics) -> Self {
-        RunFacts { closed: Some(closed), ..self }
+        LoadedHistory { closed: Some(closed), ..self }
     }
 }
 
-impl<B: TransactionReader> RunHistory for RunFacts<'_, B> {
+impl<B: TransactionReader> RunHistory for LoadedHistory<'_, B> {
     type Error = B::Error;
 
     fn record(&mut self, step: u32, item: Item) -> Result<Option<StepRecord>, B::Error> {

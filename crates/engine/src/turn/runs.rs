@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 
 use super::capacity::PARTS;
 use super::handlers::is_asked_for;
-use super::history::RunFacts;
+use super::history::LoadedHistory;
 use super::traces::trace_attempts;
 use super::{Change, Effect, TransactionReader, Turn, Wakeup, not_there};
 use crate::ids::{NodeId, RunId, RunKey, WorkflowId};
@@ -322,7 +322,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             Input::Resolve { by, .. } => Some(by.clone()),
             _ => None,
         };
-        let history = RunFacts::new(self.reader, key, &entity.notes.records);
+        let history = LoadedHistory::new(self.reader, key, &entity.notes.records);
         let mut history = history.with_closed(&closed);
         let starts_left = &mut self.worklist.starts_left;
         // Each decision looks at every active part, so a decision about many counts as several.

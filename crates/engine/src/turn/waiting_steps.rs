@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use language::expression::{Requirement, value_class};
 use serde_json::Value;
 
-use super::history::RunFacts;
+use super::history::LoadedHistory;
 use super::{TransactionReader, Turn, WaitWrite, not_there};
 use crate::ids::{RunKey, TopicId};
 use crate::run::{self, Part};
@@ -116,7 +116,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         let (workflow, version, handler) = (run.workflow, run.version, run.handler.clone());
         let definition = self.process(workflow, version, handler.as_deref())?;
         let entity = self.loaded.runs.loaded(key).ok_or_else(|| not_there::<B::Error>(key))?;
-        let mut history = RunFacts::new(self.reader, key, &entity.notes.records);
+        let mut history = LoadedHistory::new(self.reader, key, &entity.notes.records);
         let known = &mut self.loaded.item_scope;
         run::required_event(&entity.now, &definition, part, &mut history, known)
     }

@@ -20,7 +20,7 @@ pub(super) fn text(value: &Value) -> String {
 /// The number of bytes of a value as JSON. As a text it has no more.
 pub(super) fn length(value: &Value) -> usize {
     let mut counted = Counted(0);
-    // Counting cannot fail.
+    // A writer that only counts bytes never fails.
     let _ = serde_json::to_writer(&mut counted, value);
     counted.0
 }

@@ -19,8 +19,9 @@ enum Number {
     Not,
 }
 
-/// Replaces percent escapes by their characters: `%XX` as UTF-8, or as Latin-1 where it is no UTF-8,
-/// and `%uXXXX` as JavaScript's `escape` writes it. `None` if there is nothing like an escape.
+/// Replaces percent escapes by their characters: `%e9` as UTF-8, or as Latin-1 where it is no
+/// UTF-8, and `%u20AC` as JavaScript's `escape` writes it. `None` if there is nothing like an
+/// escape.
 pub(super) fn unescape(text: &str) -> Option<Rewritten> {
     let mut rewritten = Rewritten::new(0);
     let mut settled = None;
@@ -79,7 +80,7 @@ fn read_bytes(text: &str, first: u8) -> Escape {
     Escape { letter: Some(letter), is_cut }
 }
 
-/// Reads `%uXXXX`, or two of them for a character that UTF-16 writes with two units.
+/// Reads an escape like `%u20AC`, or two of them for a character that UTF-16 writes with two units.
 fn read_utf16(text: &str) -> Escape {
     let units = [number(text, "%u", 4), number(text.get(6..).unwrap_or("%"), "%u", 4)];
     let (letter, is_cut) = match units {

@@ -15,7 +15,7 @@ use crate::rows::{self, Read, Row as _, attempt_columns, columns, run_view_colum
 use crate::set_aside::if_readable;
 use crate::stored::{APART_MS, code, ms};
 use crate::view::{
-    self, ATTEMPTS_SHOWN, Ahead, Cursor, MOST_AHEAD, Page, RunDetail, RunQuery, RunView,
+    self, ATTEMPTS_SHOWN, AheadOfRun, Cursor, MOST_AHEAD, Page, RunDetail, RunQuery, RunView,
 };
 use crate::views::{Conditions, Reader, params, run_condition};
 
@@ -224,7 +224,7 @@ async fn position<R: Reader>(reader: &R, run: &Run) -> Result<Option<u64>, Failu
     let params = params![run.workflow, run.key, run.handler.is_none(), MOST_AHEAD];
     let ahead = reader.one(&sql, &params, |row| {
         let (concurrency, active, handling, older) = row.tuple()?;
-        Ok(Ahead { concurrency, active, handling, older })
+        Ok(AheadOfRun { concurrency, active, handling, older })
     });
     Ok(ahead.await?.and_then(|ahead| ahead.position(run)))
 }

@@ -37,7 +37,7 @@ pub enum Action {
     SubProcess(SubProcess),
     /// Performs an action for each item of a list.
     ForEach(ForEach),
-    /// Runs sandboxed JavaScript.
+    /// Runs JavaScript in a confined child process.
     Script(ScriptAction),
     Publish(Publish),
     /// Waits for an event.

@@ -246,7 +246,7 @@ impl Reading<'_> {
         if self.templates.count > limits::REFERENCES {
             let flaw = Flaw::new("limit", "too many names in the templates of this definition");
             let flaw = flaw.allow(format!("at most {}", limits::REFERENCES));
-            // Reported only once.
+            // Each further reference over the limit would be the same mistake.
             if self.templates.count - found.roots.len() <= limits::REFERENCES {
                 self.report(&field.path, field.node.span, flaw);
             }

@@ -37,7 +37,7 @@ pub(crate) const RULES: &[(&str, &str, Need)] = &[
     ("GET", "/metrics", READ),
     // For every caller with a token or a sign-in.
     ("GET", "/api/v1/me", Need::Somebody),
-    // Reading.
+    // What viewers may read.
     ("GET", "/api/v1/approvals", READ),
     ("GET", "/api/v1/calendars", READ),
     ("GET", "/api/v1/calendars/{id}", READ),
@@ -74,7 +74,7 @@ pub(crate) const RULES: &[(&str, &str, Need)] = &[
     ("GET", "/api/v1/workflows/{id}/versions", READ),
     ("GET", "/api/schedules", READ),
     ("GET", "/api/schedules/{id}", READ),
-    // Operating.
+    // What operators may start, stop and change.
     ("POST", "/api/v1/runs/{id}/cancel", OPERATE),
     ("POST", "/api/v1/runs/{id}/resolve", OPERATE),
     ("POST", "/api/v1/runs/{id}/retry", OPERATE),
@@ -96,10 +96,10 @@ pub(crate) const RULES: &[(&str, &str, Need)] = &[
     ("POST", "/api/schedules/{id}/disable", OPERATE),
     ("POST", "/api/schedules/{id}/enable", OPERATE),
     ("POST", "/api/schedules/{id}/trigger", OPERATE),
-    // Approvals.
+    // What approvers may decide.
     ("POST", "/api/v1/approvals/{run_id}/{step_id}/approve", APPROVE),
     ("POST", "/api/v1/approvals/{run_id}/{step_id}/reject", APPROVE),
-    // Declaring.
+    // What designers may declare.
     ("PUT", "/api/v1/calendars/{id}", DESIGN),
     ("POST", "/api/v1/channels/test", DESIGN),
     ("DELETE", "/api/v1/calendars/{id}", DESIGN),
@@ -166,7 +166,7 @@ pub(crate) const RULES: &[(&str, &str, Need)] = &[
     ("GET", "/tokens", ADMINISTER),
     ("POST", "/tokens", ADMINISTER),
     ("GET", "/audit", ADMINISTER),
-    // Administration.
+    // What only administrators may see and change.
     ("GET", "/api/v1/audit", ADMINISTER),
     ("GET", "/api/v1/tokens", ADMINISTER),
     ("POST", "/api/v1/tokens", ADMINISTER),

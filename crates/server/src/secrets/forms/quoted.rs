@@ -25,16 +25,16 @@ const JSON_STYLES: [JsonStyle; 10] = [
     // PHP, with and without JSON_UNESCAPED_UNICODE.
     style(true, false, "", true),
     style(false, false, "", true),
-    // Go and Rails.
+    // Go and Rails escape what could end a script in HTML.
     style(false, false, "<>&", false),
     // Jinja, for HTML pages.
     style(true, false, "<>&'", false),
     style(false, false, "<>&'", false),
-    // Gson.
+    // Gson escapes `=` and `'` as well.
     style(false, false, "<>&='", false),
     // PHP with JSON_HEX_TAG and similar flags.
     style(true, true, "<>&'\"", true),
-    // .NET.
+    // .NET escapes everything beyond ASCII, in capitals.
     style(true, true, "<>&'\"+`", false),
 ];
 
@@ -108,7 +108,7 @@ pub(super) fn as_literal(text: &str) -> Vec<String> {
         // With and without escaped single quotes.
         lines.replace('\'', "\\'"),
         beyond_ascii(&lines, |byte| format!("\\x{byte:02x}")),
-        // Python's `ascii`.
+        // Python's `ascii` writes `\xe9` for `é`.
         in_ascii(&lines),
         in_ascii(&lines.replace('\'', "\\'")),
         beyond_ascii(&lines, octal),

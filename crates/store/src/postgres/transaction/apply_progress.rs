@@ -24,7 +24,10 @@ const NONE: i64 = i64::MIN;
 /// array, row after row, in this order: unnesting an array costs PostgreSQL something for each
 /// array and row, while indexing into one costs nearly nothing. Many new rows are copied.
 macro_rules! numbers {
-    (|$schedule:ident, $version:ident| $($column:ident: $type:ident $kind:ident($value:expr),)+) => {
+    (
+        |$schedule:ident, $version:ident|
+        $($column:ident: $type:ident $kind:ident($value:expr),)+
+    ) => {
         /// A column that holds a number.
         #[allow(non_camel_case_types)] // They are called as they are in the database.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -190,8 +190,8 @@ fn broken(tx: &mut TxConnection, ids: &[ScheduleId]) -> Result<BTreeSet<i64>, Fa
 }
 
 /// Deletes an override that cannot be read. If it was what kept its schedule from being decided,
-/// the schedule comes back: the engine computes its next time, and nodes learn of it with their next
-/// renewal.
+/// the schedule comes back: the engine computes its next time, and nodes learn of it with their
+/// next renewal.
 fn clear_unreadable(
     tx: &mut TxConnection,
     id: ScheduleId,

@@ -10,34 +10,34 @@ use super::versions::{CRATES, DEBIAN, NPM, PYPI};
 use crate::guard::Guard;
 use crate::steps::{Outcome, cargo};
 
-pub(super) struct Place {
+pub(super) struct Installed {
     pub(super) guard: Guard,
     folder: PathBuf,
 }
 
-impl Place {
+impl Installed {
     /// Installs what these peers need. A `folder` that somebody keeps has it from the time before.
-    pub(super) fn prepare(folder: Option<&Path>, peers: &[&Peer]) -> Result<Place, String> {
+    pub(super) fn prepare(folder: Option<&Path>, peers: &[&Peer]) -> Result<Installed, String> {
         let guard = Guard::new()?;
         let folder = folder.map_or(guard.folder().join("installed"), Path::to_path_buf);
-        let place = Place { guard, folder };
-        create(&place.folder)?;
-        place.write_programs(peers)?;
+        let installed = Installed { guard, folder };
+        create(&installed.folder)?;
+        installed.write_programs(peers)?;
         let needs = |language| peers.iter().any(|peer| peer.language == language);
         if needs(Language::Node) {
-            place.once("node", &NPM.join(" "), Place::install_node)?;
+            installed.once("node", &NPM.join(" "), Installed::install_node)?;
         }
         if needs(Language::Python) {
-            place.once("python", &PYPI.join(" "), Place::install_python)?;
+            installed.once("python", &PYPI.join(" "), Installed::install_python)?;
         }
         if peers.iter().any(|peer| peer.store == Store::Redis) && !starts("redis-server") {
-            place.once("redis", &DEBIAN.join(" "), Place::install_redis)?;
+            installed.once("redis", &DEBIAN.join(" "), Installed::install_redis)?;
         }
         if needs(Language::Rust) {
             // Last, because it is the only thing that keeps all processors busy.
-            place.build()?;
+            installed.build()?;
         }
-        Ok(place)
+        Ok(installed)
     }
 
     /// The program of a peer, on a store.
@@ -92,7 +92,7 @@ impl Place {
     }
 
     /// Installs unless a file says that the same was installed before.
-    fn once(&self, what: &str, versions: &str, install: fn(&Place) -> Outcome) -> Outcome {
+    fn once(&self, what: &str, versions: &str, install: fn(&Installed) -> Outcome) -> Outcome {
         let note = self.folder.join(format!("{what}.installed"));
         if fs::read_to_string(&note).is_ok_and(|before| before == versions) {
             return Ok(());
