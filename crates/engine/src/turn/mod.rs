@@ -499,7 +499,7 @@ impl<'a, B: TransactionReader> Turn<'a, B> {
     fn step_record(&mut self, key: RunKey, step: u32) -> Result<Option<StepRecord>, B::Error> {
         let loaded = self.loaded.runs.loaded(key).ok_or_else(|| not_there(key))?;
         let records = &loaded.notes.records;
-        let mut history = history::RunFacts::new(self.reader, key, records);
+        let mut history = history::LoadedHistory::new(self.reader, key, records);
         crate::run::RunHistory::record(&mut history, step, Item::Whole)
     }
 
