@@ -189,9 +189,9 @@ fn broken(tx: &mut TxConnection, ids: &[ScheduleId]) -> Result<BTreeSet<i64>, Fa
     Ok(broken)
 }
 
-/// Deletes an override that cannot be read. If it was what kept its schedule from being decided, the
-/// schedule comes back: the engine computes its next time, and nodes learn of it with their next
-/// renewal.
+/// Deletes an override that cannot be read. If it was what kept its schedule from being decided,
+/// the schedule comes back: the engine computes its next time, and nodes learn of it with their
+/// next renewal.
 fn clear_unreadable(
     tx: &mut TxConnection,
     id: ScheduleId,
