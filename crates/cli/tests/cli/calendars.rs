@@ -174,7 +174,7 @@ fn a_calendar_is_put_on_a_node() {
     let said = node.shown(&["calendar", "put", &office]);
     assert_eq!(said, "calendar office is declared; schedules recomputed: 0\n");
     let unnamed = file("unnamed.yaml", "timezone: Europe/Berlin\n");
-    let put = node.json(&["calendar", "put", &unnamed, "--id", "berlin", "--json"]);
+    let put = node.json(&["calendar", "put", &unnamed, "--id", "berlin"]);
     assert_eq!((put["id"].as_str(), put["recomputed"].as_u64()), (Some("berlin"), Some(0)));
     let err = node.refused(&["calendar", "put", &unnamed]);
     assert!(err.contains("try: id: NAME in the file, or --id NAME"), "{err}");
