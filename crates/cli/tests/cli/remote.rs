@@ -422,7 +422,7 @@ fn what_is_refused() {
             ],
             "no value",
         ),
-        (&["schedule", "override", "1", "yesterday", "--skip"], "RFC 3339"),
+        (&["schedule", "override", "1", "yesterday", "--skip"], "nominal: not a time"),
         (&["schedule", "backfill", "1", "--from", "x", "--to", "y"], "from"),
         (&["schedule", "trigger", "1", "--payload", "{x}"], "--payload: not JSON"),
         (&["run", "none"], "There is no workflow none."),
