@@ -178,7 +178,7 @@ fn killed(binary: &Path, sizes: &Sizes, url: Option<String>) -> Result<Cell, Str
 }
 
 fn create(node: &Node, count: u64, sink: &str) -> Result<(), String> {
-    let url = format!("http://{sink}/{{{{ input.schedule_name }}}}");
+    let url = format!("http://{sink}/{{{{ run.schedule_name }}}}");
     let step = json!({ "id": "ask", "type": "http", "url": url });
     let workflow = json!({ "name": "killed", "steps": [step] });
     created(node, "/api/v1/workflows?publish=true", &workflow.to_string())?;
