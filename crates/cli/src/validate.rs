@@ -27,7 +27,7 @@ pub(crate) fn run(args: &ValidateArgs, zones: &Zones, out: &mut dyn Write) -> Re
     for path in &args.files {
         match Document::read(path) {
             Ok(document) => documents.push(document),
-            Err(Failure::Mistake(told)) if !args.json => unreadable.push(told),
+            Err(Failure::Mistake(told)) => unreadable.push((path, told)),
             Err(failure) => return Err(failure),
         }
     }
@@ -35,11 +35,14 @@ pub(crate) fn run(args: &ValidateArgs, zones: &Zones, out: &mut dyn Write) -> Re
     let checked = checked.collect::<Result<Vec<Checked>, Failure>>()?;
     let wrong = checked.iter().filter(|checked| !checked.flaws.is_empty()).count();
     if args.json {
+        let pairs = documents.iter().zip(&checked);
+        let read = pairs.map(|(text, checked)| checked.json(text));
         let all: Vec<Value> =
-            documents.iter().zip(&checked).map(|(text, checked)| checked.json(text)).collect();
+            read.chain(unreadable.iter().map(|(path, told)| unreadable_json(path, told))).collect();
+        let wrong = wrong + unreadable.len();
         serde_json::to_writer_pretty(&mut *out, &all).map_err(std::io::Error::from)?;
         writeln!(out)?;
-        let said = format!("{wrong} of {} wrong", counted(checked.len(), "definition"));
+        let said = format!("{wrong} of {} wrong", counted(all.len(), "definition"));
         return if wrong == 0 { Ok(()) } else { Err(Failure::Mistake(said)) };
     }
     for (document, checked) in documents.iter().zip(&checked) {
@@ -52,7 +55,7 @@ pub(crate) fn run(args: &ValidateArgs, zones: &Zones, out: &mut dyn Write) -> Re
     }
     let pairs = documents.iter().zip(&checked);
     let told = pairs.flat_map(|(text, checked)| checked.flaws.iter().map(|f| placed(text, f)));
-    let told: Vec<String> = told.chain(unreadable).collect();
+    let told: Vec<String> = told.chain(unreadable.into_iter().map(|(_, told)| told)).collect();
     Err(Failure::Mistake(told.join("\n\n")))
 }
 
@@ -97,6 +100,17 @@ impl Checked {
             "warnings": list(&self.warnings),
         })
     }
+}
+
+/// A file that cannot be read, in the form of a definition with one mistake.
+fn unreadable_json(path: &Path, told: &str) -> Value {
+    json!({
+        "file": path.display().to_string(),
+        "name": Value::Null,
+        "valid": false,
+        "errors": [{ "code": "unreadable", "message": told }],
+        "warnings": [],
+    })
 }
 
 fn flaw_json(flaw: &Flaw) -> Value {

@@ -65,9 +65,12 @@ fn a_file_that_is_not_utf_8() {
     ] {
         assert!(told.contains(expected), "{told}");
     }
-    let (code, _, told) = run(&["validate", "--json", &path]);
+    let (code, out, told) = run(&["validate", "--json", &path, &good]);
     assert_eq!(code, 1, "{told}");
-    assert!(told.contains(":2:15: the byte 0xE4"), "{told}");
+    for expected in [":2:15: the byte 0xE4", "\"unreadable\"", "validate-good.yaml"] {
+        assert!(out.contains(expected), "{expected}: {out}");
+    }
+    assert!(told.contains("2 of 2 definitions wrong"), "{told}");
 }
 
 #[test]

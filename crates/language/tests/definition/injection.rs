@@ -25,6 +25,8 @@ fn the_remedy_is_one_for_the_program() {
         ("[nice, tar, -czf, a.tgz, X]", "\"./{{", "[nice, tar, -czf, a.tgz, './{{ input.x }}']"),
         ("[git, clone, X]", "behind a literal --", "[git, clone, --, X]"),
         ("[rsync, -a, X, host:b]", "behind a literal --", "[rsync, -a, --, X, 'host:b']"),
+        ("[rsync, -e, X, a, b]", "a literal value of that option", "[rsync, -e, ssh, a, b]"),
+        ("[git, X]", "a literal subcommand", "[git, log, --, './{{ input.x }}']"),
         ("[find, X, -name, a]", "[find, \"/srv/{{", "[find, '/srv/{{ input.x }}', -name, a]"),
         (
             "[psql, -c, 'select {{ input.x }}']",
@@ -50,6 +52,29 @@ fn the_remedy_is_one_for_the_program() {
         let told = flaws[0].remedy.as_deref().unwrap_or_default();
         assert!(told.contains(remedy), "{refused}: {told}");
         accept(&definition(&format!("command: {}", accepted.replace('X', x))));
+    }
+}
+
+/// Behind an option `--` may be its value. What follows may then be an option.
+#[test]
+fn a_literal_double_dash_that_may_be_a_value() {
+    for (command, at) in [
+        ("[tar, -cf, --, X, .]", 3),
+        ("[tar, --file, --, X, .]", 3),
+        ("[tar, -C, --, X, .]", 3),
+        ("[git, clone, -b, --, X]", 4),
+        ("[git, -C, --, X, status]", 3),
+        ("[rsync, -e, --, X, a, b]", 3),
+        ("[rsync, --exclude, --, X, a]", 3),
+        ("[wget, -O, --, X]", 3),
+        ("[sort, -o, --, X]", 3),
+    ] {
+        let command = format!("command: {}", command.replace('X', "'{{ input.x }}'"));
+        check_refused(&command, &format!("steps[0].command[{at}]"));
+    }
+    for command in ["[tar, -xvf, a.tar, --, X]", "[rsync, -avz, --, X, b]", "[sort, --, X]"] {
+        let command = command.replace('X', "'{{ input.x }}'");
+        accept(&definition(&format!("command: {command}")));
     }
 }
 

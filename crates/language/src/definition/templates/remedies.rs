@@ -11,6 +11,9 @@ const BEHIND_FILE: &str = "a literal file with the program before it: [python3, 
                            input.x }}\"], or [perl, -e, \"…\", --, \"{{ input.x }}\"]";
 const BEHIND_OPTIONS: &str =
     "the template behind a literal --, or with a literal beginning: \"./{{ input.x }}\"";
+const LITERAL_VALUE: &str = "a literal value of that option, without a template";
+const LITERAL_SUBCOMMAND: &str =
+    "a literal subcommand before it: [git, log, --, \"./{{ input.x }}\"]";
 const IN_VARIABLE: &str =
     "env: { DAY: \"{{ input.day }}\" } beside it, and the variable in the program's own text";
 const BOUND: &str =
@@ -60,8 +63,22 @@ const OF_PROGRAMS: [(&[&str], &str); 7] = [
 /// The remedy for a refused template in the command's word with this index: that of the nearest
 /// program before it.
 pub(crate) fn remedy(words: &[&str], at: usize) -> &'static str {
-    let literal = words[..=at].iter().rev().filter(|word| !is_template(word));
-    literal.filter_map(|word| of_program(word)).next().unwrap_or(BEHIND_PROGRAM)
+    let is_literal = |index: &usize| !is_template(words[*index]);
+    let mut literal = (0..=at).rev().filter(is_literal);
+    let found = literal.find_map(|index| Some((index, of_program(words[index])?)));
+    let Some((program, remedy)) = found else { return BEHIND_PROGRAM };
+    if remedy != BEHIND_OPTIONS {
+        return remedy;
+    }
+    let name = program_name(words[program]);
+    let between = words.get(program + 1..at).unwrap_or_default();
+    if between.last().is_some_and(|option| starters::starts_value(&name, option)) {
+        LITERAL_VALUE
+    } else if starters::has_subcommands(&name) && between.iter().all(|word| word.starts_with('-')) {
+        LITERAL_SUBCOMMAND
+    } else {
+        remedy
+    }
 }
 
 /// The remedy behind a program, if the word is one whose words are checked.

@@ -14,6 +14,8 @@ struct Starter {
     starting_letters: &'static str,
     /// Short options with another value, also at the end of several in one word.
     valued_letters: &'static str,
+    /// Short options without a value, also at the end of several in one word.
+    flag_letters: &'static str,
     /// The subcommands behind which an option can start a command; any operand, if there are none.
     subcommands: &'static [&'static str],
     /// Whether nothing behind `--` is an option.
@@ -32,6 +34,7 @@ const PLAIN: Starter = Starter {
     valued: &[],
     starting_letters: "",
     valued_letters: "",
+    flag_letters: "",
     subcommands: &[],
     ends_options: true,
     takes_plus: false,
@@ -97,6 +100,7 @@ const STARTERS: [Starter; 29] = [
         valued: &["--file", "--directory", "--exclude", "--transform", "--newer", "--owner"],
         starting_letters: "IF",
         valued_letters: "fCXgNb",
+        flag_letters: "cxtruvzjJhkpOSUWam",
         ..PLAIN
     },
     Starter {
@@ -105,6 +109,7 @@ const STARTERS: [Starter; 29] = [
         valued: &["--exclude", "--include", "--bwlimit", "--log-file", "--timeout", "--port"],
         starting_letters: "e",
         valued_letters: "fTB",
+        flag_letters: "avzrlptgoDnPhuxHAXqScLk",
         ..PLAIN
     },
     Starter {
@@ -411,6 +416,16 @@ pub(super) fn ends_options(name: &str) -> Option<bool> {
     starter(name).map(|starter| starter.ends_options)
 }
 
+/// Whether the option starts the command that is its value.
+pub(super) fn starts_value(name: &str, option: &str) -> bool {
+    starter(name).is_some_and(|starter| starter.before_next(option) == Before::Starting)
+}
+
+/// Whether the first operand of a program of this name says what it does.
+pub(super) fn has_subcommands(name: &str) -> bool {
+    starter(name).is_some_and(|starter| !starter.subcommands.is_empty())
+}
+
 /// The index of the command's word with a template that names a command, or that could be an option
 /// which does. `words` begin with the name of the program.
 pub(super) fn find(words: &[Word<'_>]) -> Option<usize> {
@@ -420,10 +435,12 @@ pub(super) fn find(words: &[Word<'_>]) -> Option<usize> {
     let mut before = Before::Nothing;
     let mut first_operand: Option<&str> = None;
     let mut operands = 0;
+    let mut previous = program.text;
     for word in rest {
-        if starter.ends_options && word.text == "--" {
+        if starter.ends_options && word.text == "--" && !starter.may_take_value(previous) {
             return None;
         }
+        previous = word.text;
         if is_template(word.text) && starter.refuses(word.text, before, first_operand) {
             return Some(word.at);
         }
@@ -475,6 +492,14 @@ impl Starter {
                 || (is_long && option.len() > 2 && known.starts_with(option))
                 || (!is_long && known.len() > 2 && option.starts_with(known))
         })
+    }
+
+    /// Whether the next word may be the value of this one, even if it is `--`: further options may
+    /// then follow. An option that is not known as a flag may have a value.
+    fn may_take_value(&self, word: &str) -> bool {
+        let is_short = !word.starts_with("--");
+        let is_flag = is_short && word.ends_with(|last| self.flag_letters.contains(last));
+        word.starts_with('-') && !word.contains('=') && !is_flag
     }
 
     fn before_next(&self, word: &str) -> Before {
