@@ -144,7 +144,9 @@ impl ScheduleFacts<'_> {
                     occurrence.n,
                     self.time(*at)
                 ),
-                Active::ByHand { .. } => "A run started by hand has not ended.".to_owned(),
+                Active::ByHand { .. } => {
+                    format!("A run started by {} has not ended.", self.schedule.starts_besides())
+                }
             })
             .collect();
         match progress.queued.as_slice() {

@@ -465,7 +465,7 @@ pub(crate) fn not_run_page(mut rows: Vec<NotRunRow>, query: &NotRunQuery) -> Pag
 /// The total of a search that is not counted in full: never less than what was seen, and exact if
 /// nothing was left out. `passed` is how many items came before the page.
 pub(crate) fn found_in_all(counted: Total, passed: u64, shown: usize, is_whole: bool) -> Total {
-    let seen = passed + shown as u64;
+    let seen = passed.saturating_add(shown as u64);
     match counted {
         Total::AtLeast(_) if is_whole => Total::Exact(seen),
         Total::AtLeast(least) => Total::AtLeast(least.max(seen)),

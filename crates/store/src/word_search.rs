@@ -24,6 +24,8 @@ pub(crate) struct WordSearch<'a> {
     pub(crate) word: String,
     pub(crate) id: i64,
     entries_seen: usize,
+    /// How many matches earlier pages have shown.
+    shown_before: u64,
     to_skip: u64,
     pub(crate) ids: Vec<ScheduleId>,
     next: Option<Cursor>,
@@ -35,12 +37,14 @@ impl<'a> WordSearch<'a> {
         // Words contain no slash, and no store has a word with NUL.
         let cursor = view::name(query.after.as_ref()).filter(|cursor| !cursor.contains('\0'))?;
         let (lead, rest) = cursor.split_once('/')?;
-        let (word, id) = rest.split_once('/')?;
-        let id = id.parse().ok()?;
+        let (word, rest) = rest.split_once('/')?;
+        let (id, shown_before) = rest.split_once('/')?;
+        let (id, shown_before) = (id.parse().ok()?, shown_before.parse().ok()?);
         let is_wanted = wanted.iter().any(|wanted| wanted == lead);
         is_wanted.then(|| WordSearch {
             word: word.to_owned(),
             id,
+            shown_before,
             ..Self::new(query, wanted, lead)
         })
     }
@@ -66,6 +70,7 @@ impl<'a> WordSearch<'a> {
             word: lead.to_owned(),
             id: i64::MIN,
             entries_seen: 0,
+            shown_before: 0,
             to_skip: query.offset,
             ids: Vec::new(),
             next: None,
@@ -87,9 +92,16 @@ impl<'a> WordSearch<'a> {
     pub(crate) fn is_full(&mut self) -> bool {
         let is_full = self.ids.len() == self.query.limit || self.left() == 0;
         if is_full {
-            self.next = Some(Cursor::Name(format!("{}/{}/{}", self.lead, self.word, self.id)));
+            let shown = self.passed().saturating_add(self.ids.len() as u64);
+            let cursor = format!("{}/{}/{}/{shown}", self.lead, self.word, self.id);
+            self.next = Some(Cursor::Name(cursor));
         }
         is_full
+    }
+
+    /// How many matches come before the page.
+    fn passed(&self) -> u64 {
+        self.shown_before.saturating_add(self.query.offset - self.to_skip)
     }
 
     /// Looks at an entry. `names` are all words of the schedule's name; none if the schedule is not
@@ -129,9 +141,8 @@ impl<'a> WordSearch<'a> {
             Some((_, found)) => Total::AtLeast(found.min(COUNTED)),
             None => Total::AtLeast(0),
         };
-        let is_whole = self.query.after.is_none() && self.next.is_none();
-        let passed = self.query.offset - self.to_skip;
-        let total = view::found_in_all(counted, passed, self.ids.len(), is_whole);
+        let is_last = self.next.is_none();
+        let total = view::found_in_all(counted, self.passed(), self.ids.len(), is_last);
         Page { items, total, next: self.next }
     }
 }

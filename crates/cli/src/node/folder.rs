@@ -145,7 +145,7 @@ async fn published(store: &dyn Store, folder: &str) -> Result<Vec<WorkflowView>,
 
 /// Logs which workflows were published from the folder and no longer have a file in it, and
 /// archives them if `prune` is set. Nothing is archived while a file has mistakes, because its
-/// workflow is unknown. `told` holds what was logged before, which is not logged again: the
+/// workflow is unknown, or while the folder has no definitions. `told` holds what was logged before, which is not logged again: the
 /// workflow, and whether its file was gone, rather than wrong perhaps.
 pub(super) async fn tell_gone(
     hub: &Arc<Hub>,
@@ -164,6 +164,16 @@ pub(super) async fn tell_gone(
         let is_gone = !found.may_be_wrong(name);
         let is_news = told.insert((name.clone(), is_gone));
         match (prune, is_gone) {
+            // An empty folder is rather one that is not mounted.
+            (true, true) if known.is_empty() => {
+                if is_news {
+                    tracing::warn!(
+                        workflow = name,
+                        "the folder {folder} is empty; --prune archives nothing then: `punctual workflow \
+                         archive {name}` does"
+                    );
+                }
+            }
             (true, true) if found.wrong.is_empty() => {
                 hub.command(Command::ArchiveWorkflow(view.workflow.id), None).await?;
                 tracing::warn!(

@@ -322,7 +322,16 @@ async fn tell_confinement(scripts: &Scripts) {
 
 /// The node's own token. It is checked for strength, because whoever guesses it may do everything.
 fn own_token() -> Result<Option<String>, Failure> {
-    let token = env::var("PUNCTUAL_TOKEN").ok().filter(|token| !token.is_empty());
+    let token = env::var("PUNCTUAL_TOKEN").ok();
+    if token.as_deref().is_some_and(|token| token.trim().is_empty()) {
+        // A script whose secret is missing sets it so. Nobody who sets it wants an open node.
+        return Err(Failure::Mistake(
+            "PUNCTUAL_TOKEN is set and empty\n  \
+             allowed: 24 characters or more, as random as they can be; or not set at all\n  \
+             try: PUNCTUAL_TOKEN=$(openssl rand -hex 32), or unset PUNCTUAL_TOKEN"
+                .to_owned(),
+        ));
+    }
     match token.as_deref().map(str::trim).and_then(server::token_weakness) {
         None => Ok(token),
         Some(why) => Err(Failure::Mistake(format!(

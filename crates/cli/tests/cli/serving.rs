@@ -56,6 +56,9 @@ fn what_is_refused_before_anything_starts() {
         assert!(err.contains("can be guessed") && err.contains("openssl rand"), "{weak}: {err}");
         assert!(!err.contains(weak), "{err}");
     }
+    let empty = punctual().args(["serve", "--db", &db]).env("PUNCTUAL_TOKEN", "").output();
+    let (code, _, err) = finished(empty.expect("the binary starts"));
+    assert!(code == 1 && err.contains("set and empty"), "{err}");
     let wrong_level = punctual().args(["serve", "--db", &db]).env("PUNCTUAL_LOG", "a=b=c").output();
     let (code, _, err) = finished(wrong_level.expect("the binary starts"));
     assert!(code == 1 && err.contains("PUNCTUAL_LOG=a=b=c"), "{err}");

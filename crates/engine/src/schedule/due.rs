@@ -293,7 +293,9 @@ impl<'b> Decider<'_, 'b> {
             Some(Active::Retrying { occurrence, at, .. }) => {
                 format!("occurrence {} had failed and was to be tried again at {at}", occurrence.n)
             }
-            Some(Active::ByHand { .. }) => "a run started by hand was active".to_owned(),
+            Some(Active::ByHand { .. }) => {
+                format!("a run started by {} was active", self.schedule.starts_besides())
+            }
             None => "others were waiting to be made up for".to_owned(),
         }
     }

@@ -446,6 +446,12 @@ impl Schedule {
         self.declared_by.as_ref().and_then(DeclaredBy::producer)
     }
 
+    /// How a run of it starts that is none of its occurrences: a producer also runs when it is new
+    /// or changed.
+    pub fn starts_besides(&self) -> &'static str {
+        if self.producer().is_some() { "hand or by a publish" } else { "hand" }
+    }
+
     /// The key that determines the position of its occurrences inside a spread window.
     pub fn spread_key(&self) -> String {
         spread_key(&self.declared, self.id)

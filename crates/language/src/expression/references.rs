@@ -148,6 +148,8 @@ pub struct StepReference {
     pub id: String,
     /// `output`, `status` or `error`; `None` for the step as a whole.
     pub attribute: Option<String>,
+    /// The field of its output that is used, unless the expression allows that it is missing.
+    pub output_field: Option<String>,
     pub span: Range<usize>,
 }
 
@@ -366,12 +368,18 @@ impl Walk<'_, '_> {
                 self.value(path_of(expr), place.start..end);
                 Ok(())
             }
-            Root::Steps => self.step(place, parts.next(), parts.next()),
+            Root::Steps => self.step(place, parts.next(), parts.next(), parts.next()),
             Root::Secrets => {
                 self.found.secrets.extend(parts.next().and_then(|(name, _)| name));
                 Ok(())
             }
-            Root::Run => shown("a run", &OF_A_RUN, place, parts.next()),
+            Root::Run => {
+                let field = parts.next();
+                let is_event = matches!(&field, Some((Some(name), _)) if name == "event");
+                shown("a run", &OF_A_RUN, place.clone(), field)?;
+                let of_event = parts.next().filter(|_| is_event);
+                shown("an event", &OF_AN_EVENT, place, of_event)
+            }
             Root::Workflow => shown("a workflow", &OF_A_WORKFLOW, place, parts.next()),
             Root::Event => shown("an event", &OF_AN_EVENT, place, parts.next()),
             Root::Index => shown("the index, a number,", &[], place, parts.next()),
@@ -388,6 +396,7 @@ impl Walk<'_, '_> {
         root: Range<usize>,
         id: Option<(Option<String>, usize)>,
         attribute: Option<(Option<String>, usize)>,
+        field: Option<(Option<String>, usize)>,
     ) -> Result<(), Fault> {
         let Some((Some(id), end)) = id else {
             let fault = Fault::new("step", root, "which step is meant has to be written out");
@@ -408,7 +417,9 @@ impl Walk<'_, '_> {
             }
             None => None,
         };
-        self.found.steps.push(StepReference { id, attribute, span });
+        let is_certain = attribute.as_deref() == Some("output") && !self.may_be_missing;
+        let output_field = field.filter(|_| is_certain).and_then(|(name, _)| name);
+        self.found.steps.push(StepReference { id, attribute, output_field, span });
         Ok(())
     }
 }

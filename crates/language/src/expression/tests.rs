@@ -184,7 +184,12 @@ fn what_is_named() {
     let named = check_template("a {{ steps.a-b.output.x + input.n }} {{ secrets.key }}").unwrap();
     let roots: Vec<Root> = named.roots.iter().map(|(root, _)| *root).collect();
     assert_eq!(roots, [Root::Steps, Root::Input, Root::Secrets]);
-    let step = StepReference { id: "a-b".into(), attribute: Some("output".into()), span: 5..21 };
+    let step = StepReference {
+        id: "a-b".into(),
+        attribute: Some("output".into()),
+        output_field: Some("x".into()),
+        span: 5..21,
+    };
     assert_eq!((named.steps, named.secrets), (vec![step], vec!["key".to_owned()]));
     let named = check_condition("input.x[steps['c'].status] is defined").unwrap();
     assert_eq!(named.steps[0].id, "c");

@@ -395,6 +395,31 @@ fn one_mistake_is_told_once() {
     }
 }
 
+/// perl's `<>` takes the operand `cmd|` for a command, also behind `--`.
+#[test]
+fn a_template_that_perl_would_open() {
+    for (command, at) in [
+        ("[perl, -ne, print, --, X]", 4),
+        ("[perl, -i.bak, -pe, 's/a/b/', '/srv/{{ input.x }}']", 4),
+        ("[perl, -e, 'while (<>) {print}', --, X]", 4),
+    ] {
+        let command = format!("command: {}", command.replace('X', "'{{ input.x }}'"));
+        check_refused(&command, &format!("steps[0].command[{at}]"));
+    }
+    accept(&definition("command: [perl, -e, 'print while <<>>', --, '{{ input.x }}']"));
+}
+
+#[test]
+fn a_template_in_a_variable_that_chooses_what_runs() {
+    for name in ["PATH", "BASH_ENV", "PS4", "LD_PRELOAD", "HGEDITOR", "RUSTC_WRAPPER"] {
+        let value = "'{{ input.x }}'";
+        let step = format!("command: [bash, -x, job.sh], env: {{{name}: {value}}}");
+        check_refused(&step, &format!("steps[0].env.{name}"));
+        let step = format!("command: [nice, env, '{name}={{{{ input.x }}}}', bash, job.sh]");
+        check_refused(&step, "steps[0].command[2]");
+    }
+}
+
 #[test]
 fn a_program_that_is_read_from_stdin() {
     for command in [
@@ -449,8 +474,18 @@ fn a_program_that_is_read_from_stdin() {
         "[direnv, exec, ., sh]",
         "[sudo, -s]",
         "[psql, db]",
+        "[sudo, -u, bob, bash]",
+        "[flock, /tmp/lock, sh]",
+        "[choom, -n, '0', sh]",
+        "[setarch, x86_64, sh]",
+        "[docker, run, -i, alpine, sh]",
+        "[docker, compose, exec, web, sh]",
+        "[kubectl, exec, -i, pod, --, sh]",
     ] {
         check_refused(&format!("command: {command}"), "steps[0].command[0]");
+    }
+    for command in ["[docker, run, alpine, sh]", "[flock, /tmp/lock, ls, sh]"] {
+        accept(&definition(&format!("command: {command}")));
     }
     // In the text of a shell too, where the command comes first and nothing else is its input.
     for command in ["sh", "exec bash -s", "cd /tmp && LANG=C sh -", "(python3 -)", "true; perl"] {

@@ -313,6 +313,30 @@ fn yaml() {
     assert_eq!((refuse_bytes(b"a\n\xff")[0].line, refuse_bytes(b"a\n\xff")[0].column), (2, 1));
 }
 
+/// Types of steps that always have the same output say so, unless an expression allows that a field
+/// is missing.
+#[test]
+fn fields_that_the_output_of_a_step_does_not_have() {
+    for (before, right, wrong) in [
+        ("type: human_approval, title: Go?", "decision", "decison"),
+        ("type: timer, delay: 1s", "waited_seconds", "waited_second"),
+        ("type: wait_for, topic: t", "payload", "paylod"),
+    ] {
+        let text = |condition: &str| {
+            format!(
+                "name: t\ntopics: [t]\nsteps:\n  - {{id: a, {before}}}\n  \
+                 - {{id: b, type: noop, depends_on: a, condition: {condition}}}\n"
+            )
+        };
+        let flaws = refuse(&text(&format!("steps.a.output.{wrong} == 1")));
+        let [flaw] = &flaws[..] else { panic!("{wrong}: {flaws:?}") };
+        assert_eq!((flaw.code, flaw.path.as_str()), ("field", "steps[1].condition"), "{wrong}");
+        assert_eq!(flaw.remedy.as_deref(), Some(right), "{wrong}");
+        crate::accept(&text(&format!("steps.a.output.{right} == 1")));
+        crate::accept(&text(&format!("steps.a.output.{wrong} is defined")));
+    }
+}
+
 #[test]
 fn names_that_cannot_be_known() {
     for (step, code, remedy) in [
@@ -320,6 +344,7 @@ fn names_that_cannot_be_known() {
         ("type: worker, queue: q, input: '{{ workflow.nam }}'", "field", Some("name")),
         ("type: worker, queue: q, input: '{{ inptu.x }}'", "name", Some("input")),
         ("type: wait_for, topic: t, condition: event.payloda.x", "field", Some("payload")),
+        ("type: worker, queue: q, input: '{{ run.event.paylod }}'", "field", Some("payload")),
     ] {
         let flaws = refuse(&format!("name: t\ntopics: [t]\nsteps: [{{id: a, {step}}}]"));
         let [flaw] = &flaws[..] else { panic!("{step}: {flaws:?}") };

@@ -261,9 +261,9 @@ pub(crate) fn router(app: App) -> Arc<Router> {
         .method_not_allowed_fallback(unknown_method)
         .layer(from_fn_with_state(app.clone(), access::check))
         .layer(from_fn_with_state(app.clone(), pages::show_errors))
-        .layer(map_response(not_sniffed))
         .layer(from_fn(in_time))
         .layer(CatchPanicLayer::custom(|_| broken()))
+        .layer(map_response(not_sniffed))
         .with_state(app.clone());
     let router = Arc::new(router);
     app.0.router.get_or_init(|| Arc::downgrade(&router));

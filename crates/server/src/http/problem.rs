@@ -15,6 +15,8 @@ use store::{Failure, WriteFault};
 
 /// The `Retry-After` of a 503 response, in seconds.
 const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("1");
+/// The `Retry-After` of a 429 response: wrong tokens count for a minute.
+const RETRY_MINUTE: HeaderValue = HeaderValue::from_static("60");
 
 /// Why a request was not carried out.
 #[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
@@ -300,6 +302,7 @@ impl IntoResponse for Problem {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         match self.status {
             StatusCode::SERVICE_UNAVAILABLE => drop(headers.insert(RETRY_AFTER, RETRY_SECONDS)),
+            StatusCode::TOO_MANY_REQUESTS => drop(headers.insert(RETRY_AFTER, RETRY_MINUTE)),
             StatusCode::UNAUTHORIZED => {
                 let scheme = HeaderValue::from_static("Bearer realm=\"punctual\"");
                 headers.insert(WWW_AUTHENTICATE, scheme);

@@ -27,6 +27,8 @@ pub(super) struct Outline<'n> {
     pub(super) jump: Option<Dependency<'n>>,
     /// Steps that its condition and its texts reference.
     pub(super) references: Vec<StepReference>,
+    /// The fields of its output, if its type says which it has.
+    pub(super) output_fields: Option<&'static [&'static str]>,
     /// Steps that the texts of its compensation reference.
     pub(super) undo_references: Vec<StepReference>,
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::{Outline, no_step};
 use crate::definition::reading::Reading;
-use crate::definition::templates::StepReference;
+use crate::definition::templates::{StepReference, no_field};
 use crate::definition::text::Flaw;
 
 /// The dependencies and jumps between steps.
@@ -51,10 +51,10 @@ impl<'w> Ways<'w> {
             let before = self.before(at);
             for reference in &step.references {
                 let itself = "a step does not know its own result before it has run";
-                known(reading, indices, &before, (at, Some(itself)), reference);
+                known(reading, steps, indices, &before, (at, Some(itself)), reference);
             }
             for reference in &step.undo_references {
-                known(reading, indices, &before, (at, None), reference);
+                known(reading, steps, indices, &before, (at, None), reference);
             }
         }
     }
@@ -123,13 +123,22 @@ fn leads_to_one(followers: &[Vec<usize>], from: usize, ends: &[usize]) -> bool {
 /// step must not mention itself, unless a jump leads back to it.
 fn known(
     reading: &mut Reading<'_>,
+    steps: &[Outline<'_>],
     indices: &HashMap<&str, usize>,
     before: &[bool],
     (at, itself): (usize, Option<&str>),
     reference: &StepReference,
 ) {
     let flaw = match indices.get(reference.id.as_str()) {
-        Some(index) if before[*index] => return,
+        Some(index) if before[*index] => {
+            let fields = steps[*index].output_fields.unwrap_or_default();
+            match &reference.output_field {
+                Some(field) if !fields.is_empty() && !fields.contains(&field.as_str()) => {
+                    no_field(&format!("steps.{}.output", reference.id), field, fields)
+                }
+                _ => return,
+            }
+        }
         Some(index) if *index == at => match itself {
             Some(message) => Flaw::new("not-before", message),
             None => return,

@@ -163,7 +163,11 @@ const API: &[Key] = &[
     may("owner", Shape::Text, "Whose it is"),
     may("workflow_id", NAMED, "Id or name of the workflow that it starts"),
     may("workflow", NAMED, "The same as workflow_id"),
-    may("trigger_node_id", Shape::Text, "A trigger of the workflow that it is for"),
+    may(
+        "trigger_node_id",
+        Shape::Text,
+        "What the caller files it under, such as a trigger of the workflow: runs have it as `trigger_id`; it is not looked up",
+    ),
     may("trigger", Shape::Text, "The same as trigger_node_id"),
     may("trigger_payload", Shape::Any, "The same as payload"),
 ];

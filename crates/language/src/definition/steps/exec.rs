@@ -5,95 +5,15 @@ use std::collections::BTreeMap;
 use super::action::ExecAction;
 use crate::definition::limits;
 use crate::definition::reading::{Field, Fields, Reading};
-use crate::definition::templates::{Injection, Place, Stdin, injection, remedies, working_folder};
+use crate::definition::templates::{
+    Injection, Place, Stdin, chooses_program, injection, remedies, working_folder,
+};
 use crate::definition::text::{Flaw, Kind, cut};
 
 /// The code of a failed attempt whose node is not allowed to run the step's command.
 pub const EXEC_NOT_ALLOWED: &str = "exec_not_allowed";
 
 const SHELL: [&str; 2] = ["/bin/sh", "-c"];
-/// Variables in which programs look for other programs, libraries, options, or files to run first.
-/// Whoever chooses their values chooses what runs.
-const OPTION_VARIABLES: [&str; 65] = [
-    "BASHOPTS",
-    "BASH_ENV",
-    "BROWSER",
-    "BUNDLE_GEMFILE",
-    "CLASSPATH",
-    "CURL_HOME",
-    "DYLD_INSERT_LIBRARIES",
-    "DYLD_LIBRARY_PATH",
-    "EDITOR",
-    "ENV",
-    "ERL_AFLAGS",
-    "ERL_FLAGS",
-    "EXINIT",
-    "GCONV_PATH",
-    "GEM_HOME",
-    "GEM_PATH",
-    "GIT_ASKPASS",
-    "GIT_CONFIG_PARAMETERS",
-    "GIT_DIR",
-    "GIT_EDITOR",
-    "GIT_EXEC_PATH",
-    "GIT_EXTERNAL_DIFF",
-    "GIT_PAGER",
-    "GIT_PROXY_COMMAND",
-    "GIT_SSH",
-    "GIT_SSH_COMMAND",
-    "GIT_TEMPLATE_DIR",
-    "GNUMAKEFLAGS",
-    "HOME",
-    "IFS",
-    "JAVA_TOOL_OPTIONS",
-    "JDK_JAVA_OPTIONS",
-    "LD_AUDIT",
-    "LD_LIBRARY_PATH",
-    "LD_PRELOAD",
-    "LESS",
-    "LESSCLOSE",
-    "LESSOPEN",
-    "LUA_INIT",
-    "LUA_PATH",
-    "MAKEFILES",
-    "MAKEFLAGS",
-    "MANPAGER",
-    "NODE_OPTIONS",
-    "NODE_PATH",
-    "PAGER",
-    "PATH",
-    "PERL5DB",
-    "PERL5LIB",
-    "PERL5OPT",
-    "PHPRC",
-    "PROMPT_COMMAND",
-    "PSQLRC",
-    "PYTHONHOME",
-    "PYTHONPATH",
-    "PYTHONSTARTUP",
-    "RUBYLIB",
-    "RUBYOPT",
-    "SHELLOPTS",
-    "TAR_OPTIONS",
-    "VIMINIT",
-    "VISUAL",
-    "WGETRC",
-    "XDG_CONFIG_HOME",
-    "ZDOTDIR",
-];
-/// Endings of the names of variables that name a program, in any program's own.
-const PROGRAM_ENDINGS: [&str; 6] =
-    ["_ASKPASS", "_EDITOR", "_PAGER", "_PRELOAD", "_RSH", "_JAVA_OPTIONS"];
-/// Beginnings of the names of variables that configure a program.
-const PROGRAM_BEGINNINGS: [&str; 4] = ["DYLD_", "GIT_CONFIG", "LD_", "npm_config_"];
-
-/// Whether the value of a variable with this name may choose what runs.
-fn chooses_program(name: &str) -> bool {
-    OPTION_VARIABLES.contains(&name)
-        || PROGRAM_ENDINGS.iter().any(|ending| name.ends_with(ending))
-        || PROGRAM_BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
-}
-
 pub(super) fn read(reading: &mut Reading<'_>, fields: &mut Fields<'_>) -> Option<ExecAction> {
     let shell = fields.boolean(reading, "shell").unwrap_or(false);
     let command = fields.require("command", "command: [echo, hello]");

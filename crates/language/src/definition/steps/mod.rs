@@ -24,6 +24,7 @@ use crate::definition::reading::{Field, Fields, Ids, Reading};
 use crate::definition::text::{Flaw, Kind, cut};
 use crate::definition::time::deadlines;
 use crate::definition::trigger::Defaults;
+use crate::expression;
 
 pub use action::{
     Action, AgentTask, Channel, ExecAction, ForEach, Gateway, GatewayKind, HttpAction,
@@ -69,6 +70,16 @@ pub(super) const EACH: [&str; 9] = [
 const WITHOUT_TIMEOUT: [&str; 4] = ["timer", "human_approval", "gateway", "publish"];
 /// The default timeout of one attempt.
 pub(super) const TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
+
+/// The fields of a step's output, for the types that always have the same.
+fn output_fields(kind: &str) -> Option<&'static [&'static str]> {
+    match kind {
+        "timer" => Some(&["waited_seconds", "delay_formatted"]),
+        "human_approval" => Some(&["decision", "decided_by", "comment"]),
+        "wait_for" => Some(&expression::OF_AN_EVENT),
+        _ => None,
+    }
+}
 
 /// Reads all steps, and orders them so that dependencies come first.
 pub(super) fn read_all(
@@ -149,8 +160,17 @@ fn read<'n>(
         fields.rest(reading);
     }
     let depends_on = dependencies.iter().map(|named| named.id.to_owned()).collect();
-    let outline =
-        Outline { id: id.clone(), place, dependencies, targets, jump, references, undo_references };
+    let output_fields = kind.and_then(output_fields);
+    let outline = Outline {
+        id: id.clone(),
+        place,
+        dependencies,
+        targets,
+        jump,
+        references,
+        output_fields,
+        undo_references,
+    };
     let step = id.zip(action).map(|(id, action)| Step {
         id,
         name,

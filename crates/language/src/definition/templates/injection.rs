@@ -5,10 +5,11 @@
 //! Where it is not clear that a word is such an argument, a template in it is refused.
 
 use super::interpreters::{
-    Interpreter, Meaning, Shape, interpreter, is_launcher, launcher_values, program_name,
+    Interpreter, Meaning, NOTHING, Shape, interpreter, is_launcher, launcher_values, program_name,
 };
 use super::launches::{Launched, launched};
 use super::starters;
+use super::variables::chooses_program;
 
 /// Names under which a program reads its own standard input.
 pub(super) const STDIN_FILES: [&str; 4] = ["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"];
@@ -65,10 +66,9 @@ pub(crate) fn find(words: &[&str], mut stdin: Stdin) -> Option<Injection> {
         }
         match launched(&words)? {
             Launched::Template(at) => return Some(Injection::Word(at)),
-            Launched::Program(inner, is_container) => {
+            Launched::Program(inner, is_detached) => {
                 words = inner;
-                // A container is given the run's input only where its options say so.
-                if is_container && stdin == Stdin::Input {
+                if is_detached && stdin == Stdin::Input {
                     stdin = Stdin::Literal;
                 }
             }
@@ -104,7 +104,7 @@ fn find_in_one(words: &[Word<'_>], stdin: Stdin) -> Option<Injection> {
     let lead = lead(words);
     for (at, word) in words.iter().enumerate() {
         let Some(kind) = interpreter(word.text) else { continue };
-        let is_started = is_started(words, at);
+        let is_started = is_started(words, at) || started(words) == Some(at);
         let is_certain = Some(at) == lead || is_started;
         let reads_stdin = match judge(kind, &words[at + 1..]) {
             Judged::InText(at) if is_certain || has_text_option(kind) => {
@@ -255,8 +255,8 @@ fn template_as_command(words: &[Word<'_>]) -> Option<usize> {
     (is_launcher(first.text) && !has_command).then_some(template.at)
 }
 
-/// A template in the options of `env`, one of which splits a text into words, or in place of its
-/// command.
+/// A template in the options of `env`, one of which splits a text into words, in a variable that
+/// chooses what runs, or in place of its command.
 fn template_of_env(words: &[Word<'_>]) -> Option<usize> {
     let is_env = |(at, word): &(usize, &Word<'_>)| {
         program_name(word.text) == "env" && (*at == 0 || is_launcher(words[at - 1].text))
@@ -264,8 +264,10 @@ fn template_of_env(words: &[Word<'_>]) -> Option<usize> {
     let (env, _) = words.iter().enumerate().find(is_env)?;
     let mut at = env + 1;
     while let Some(word) = words.get(at) {
-        let is_assignment = word.text.split_once('=').is_some_and(|(name, _)| is_variable(name));
-        if !is_assignment && is_template(word.text) {
+        let variable = word.text.split_once('=').map(|(name, _)| name);
+        let is_assignment = variable.is_some_and(is_variable);
+        let is_data = is_assignment && !variable.is_some_and(chooses_program);
+        if !is_data && is_template(word.text) {
             return Some(word.at);
         }
         if !is_assignment && !word.text.starts_with('-') {
@@ -320,6 +322,9 @@ fn judge(kind: &Interpreter, words: &[Word<'_>]) -> Judged {
             return Judged::Harmless { reads_stdin: false };
         }
     }
+    if let Some(at) = opened_as_command(kind, words) {
+        return Judged::InText(at);
+    }
     match kind.shape {
         Shape::Commands => Judged::Harmless { reads_stdin: true },
         Shape::PowerShell => power_shell(words),
@@ -334,6 +339,19 @@ fn judge(kind: &Interpreter, words: &[Word<'_>]) -> Judged {
         }
         .judge(),
     }
+}
+
+/// A template among the operands that perl's `<>` opens: it takes `cmd|` for a command. The options
+/// `-n` and `-p` read them so, and `<<>>` does not.
+fn opened_as_command(kind: &Interpreter, words: &[Word<'_>]) -> Option<usize> {
+    let opens = |word: &Word<'_>| {
+        let letters = word.text.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+        let letters = letters.map(|rest| rest.split(['e', 'E']).next().unwrap_or_default());
+        letters.is_some_and(|letters| letters.contains(kind.opens_operands))
+            || word.text.replace("<<>>", "").contains("<>")
+    };
+    let is_open = kind.opens_operands != NOTHING && words.iter().any(opens);
+    words.iter().find(|word| is_open && is_template(word.text)).map(|word| word.at)
 }
 
 /// Treats all words as a program, except those behind `-File script.ps1`.

@@ -44,7 +44,11 @@ pub(super) struct Interpreter {
     pub(super) attached: &'static str,
     /// Options whose value is data for the program.
     pub(super) data: &'static str,
+    /// Options with which operands are opened, and may name a command to start.
+    pub(super) opens_operands: &'static [char],
 }
+
+pub(super) const NOTHING: &[char] = &[];
 
 const PLAIN: Interpreter = Interpreter {
     names: &[],
@@ -56,6 +60,7 @@ const PLAIN: Interpreter = Interpreter {
     long_valued: &[],
     attached: "",
     data: "",
+    opens_operands: NOTHING,
 };
 
 const INTERPRETERS: [Interpreter; 26] = [
@@ -91,6 +96,7 @@ const INTERPRETERS: [Interpreter; 26] = [
         text: "eE",
         valued: "I",
         attached: "iMmFDxCV",
+        opens_operands: &['n', 'p'],
         ..PLAIN
     },
     Interpreter {
@@ -207,7 +213,7 @@ const INTERPRETERS: [Interpreter; 26] = [
 ];
 
 /// Programs that start the command that follows their own words.
-const LAUNCHERS: [&str; 38] = [
+const LAUNCHERS: [&str; 45] = [
     "env",
     "nice",
     "ionice",
@@ -244,14 +250,21 @@ const LAUNCHERS: [&str; 38] = [
     "eatmydata",
     "torsocks",
     "caffeinate",
+    "choom",
+    "flock",
+    "setarch",
+    "linux32",
+    "linux64",
+    "dbus-run-session",
     // The dynamic linker, without its version.
+    "ld.so",
     "ld-linux-x86-64.so",
     "ld-linux-aarch64.so",
 ];
 
 /// Launchers with options whose value is the next word, by their letters, and with this many
 /// operands before the command.
-const LAUNCHER_VALUES: [(&str, &str, usize); 16] = [
+const LAUNCHER_VALUES: [(&str, &str, usize); 19] = [
     ("sudo", "ugpChrtTUDR", 0),
     ("doas", "uC", 0),
     ("env", "uC", 0),
@@ -268,6 +281,9 @@ const LAUNCHER_VALUES: [(&str, &str, usize); 16] = [
     ("nsenter", "tSG", 0),
     ("systemd-run", "pMHtuE", 0),
     ("time", "fo", 0),
+    ("choom", "np", 0),
+    ("setarch", "", 1),
+    ("flock", "wE", 1),
 ];
 
 /// The letters of a launcher's options with a value, and the number of its own operands.

@@ -18,9 +18,9 @@ struct Launch {
     data: &'static [&'static str],
     /// The number of operands before the program.
     operands: usize,
-    /// Whether the started program runs in a container. It then reads the command's standard input
-    /// only if an option such as `-i` connects it.
-    is_container: bool,
+    /// Whether the started program reads the command's standard input only if an option such as
+    /// `-i` connects it.
+    is_detached: bool,
 }
 
 const PLAIN: Launch = Launch {
@@ -31,7 +31,7 @@ const PLAIN: Launch = Launch {
     flag_letters: "qvy",
     data: &[],
     operands: 0,
-    is_container: false,
+    is_detached: false,
 };
 
 /// Names the program of a container, so that its operands are arguments.
@@ -79,7 +79,7 @@ const LAUNCHES: [Launch; 11] = [
             "--cidfile",
         ],
         operands: 1,
-        is_container: true,
+        is_detached: true,
     },
     Launch {
         names: &["kubectl", "oc", "k3s", "microk8s"],
@@ -89,14 +89,13 @@ const LAUNCHES: [Launch; 11] = [
         flag_letters: "itq",
         data: &["-n", "--namespace", "-c", "--container", "--context", "--env"],
         operands: 1,
-        is_container: true,
+        is_detached: true,
     },
     Launch {
         names: &["lxc", "incus"],
         subcommands: &["exec"],
         data: &["--env"],
         operands: 1,
-        is_container: true,
         ..PLAIN
     },
     Launch {
@@ -152,7 +151,7 @@ const UNLISTED: Launch = Launch { subcommands: &["exec"], ..PLAIN };
 
 /// What the words of a launch start.
 pub(super) enum Launched<'t> {
-    /// The words of the program that is started, and whether it runs in a container.
+    /// The words of the program that is started, and whether standard input is closed for it.
     Program(Vec<Word<'t>>, bool),
     /// A template at or before the name of the program: the word's index in the command.
     Template(usize),
@@ -176,6 +175,7 @@ impl Launch {
     fn launched<'t>(&self, words: &[Word<'t>]) -> Option<Launched<'t>> {
         let mut is_subcommand_next = !self.subcommands.is_empty();
         let (mut operands, mut is_over, mut entrypoint) = (0, false, None);
+        let mut is_detached = self.is_detached;
         let mut at = 0;
         while let Some(&word) = words.get(at) {
             at += 1;
@@ -190,6 +190,7 @@ impl Launch {
                     None => (word.text, None),
                 };
                 let is_data = self.data.contains(&option);
+                is_detached &= !connects_stdin(option);
                 if is_template(word.text) && !(is_data && attached.is_some()) {
                     return Some(Launched::Template(word.at));
                 }
@@ -212,6 +213,8 @@ impl Launch {
             }
             if is_subcommand_next {
                 if self.groups.contains(&word.text) {
+                    // `docker compose exec` connects standard input by itself.
+                    is_detached &= word.text != "compose";
                     continue;
                 }
                 if !self.subcommands.contains(&word.text) {
@@ -227,11 +230,11 @@ impl Launch {
                     let rest = words[at..].iter().copied();
                     return Some(Launched::Program(
                         [entrypoint].into_iter().chain(rest).collect(),
-                        true,
+                        is_detached,
                     ));
                 }
             } else {
-                return Some(Launched::Program(words[at - 1..].to_vec(), self.is_container));
+                return Some(Launched::Program(words[at - 1..].to_vec(), is_detached));
             }
         }
         None
@@ -242,4 +245,10 @@ impl Launch {
         let is_letters = |letters: &str| letters.chars().all(|c| self.flag_letters.contains(c));
         self.flags.contains(&option) || letters.is_some_and(is_letters)
     }
+}
+
+/// Whether an option connects the standard input of a container.
+fn connects_stdin(option: &str) -> bool {
+    let is_short = option.starts_with('-') && !option.starts_with("--");
+    ["--interactive", "--stdin"].contains(&option) || (is_short && option.contains('i'))
 }

@@ -6,6 +6,7 @@ mod interpreters;
 mod launches;
 pub(super) mod remedies;
 mod starters;
+mod variables;
 pub(super) mod working_folder;
 
 use std::collections::HashSet;
@@ -18,6 +19,7 @@ use crate::expression::{self, Base, Fault, Key, Path, References, Root, ValueRef
 use crate::input_schema::{InputSchema, JsonType, NoSuchPart};
 
 pub(super) use injection::{Injection, Stdin};
+pub(super) use variables::chooses_program;
 
 /// The fields of `input` in the templates of a webhook trigger.
 const OF_A_CALL: [&str; 2] = ["body", "headers"];
@@ -59,6 +61,8 @@ pub(super) struct StepReference {
     pub(super) path: String,
     pub(super) span: Span,
     pub(super) id: String,
+    /// The field of its output that must exist.
+    pub(super) output_field: Option<String>,
 }
 
 /// What was found in the texts read so far.
@@ -266,7 +270,9 @@ impl Reading<'_> {
         for step in steps {
             let span = self.inside(field.node, step.span);
             let path = field.path.clone();
-            self.templates.references.push(StepReference { path, span, id: step.id });
+            let expression::StepReference { id, output_field, .. } = step;
+            let reference = StepReference { path, span, id, output_field };
+            self.templates.references.push(reference);
         }
         Some(())
     }
@@ -376,7 +382,7 @@ fn missing_field(path: &Path, missing: &NoSuchPart<'_>) -> Flaw {
     flaw.suggest(format!("an item of it, such as {of}[0].{}", cut(name)))
 }
 
-fn no_field(of: &str, name: &str, listed: &[&str]) -> Flaw {
+pub(super) fn no_field(of: &str, name: &str, listed: &[&str]) -> Flaw {
     let flaw = Flaw::new("field", format!("{of} has no {}", cut(name)));
     if listed.is_empty() {
         return flaw;

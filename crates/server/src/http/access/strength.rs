@@ -28,9 +28,11 @@ const WORDS: &str = "\
     batman bearer change docker dragon foobar github hunter manager master monkey passwd \
     please private public secret secure server service shadow spring summer system winter \
     admin dummy hello local login token world auth demo john love pass root temp test user \
-    node";
+    node your goes here replace insert random token with real this that value enter very \
+    some many super january february march april june july august september october november \
+    december my me is for do not use key the and";
 /// Adjacent keys, by rows and by columns.
-const KEYBOARD: [&str; 8] = [
+const KEYBOARD: [&str; 10] = [
     "1234567890",
     "qwertyuiop",
     "qwertzuiop",
@@ -39,6 +41,8 @@ const KEYBOARD: [&str; 8] = [
     "zxcvbnm",
     "yxcvbnm",
     "1qaz2wsx3edc4rfv5tgb6yhn7ujm",
+    "qazwsxedcrfvtgbyhnujmikolp",
+    "1q2w3e4r5t6y7u8i9o0p",
 ];
 
 /// Why a token that a person made up can be guessed, in words that do not contain it; `None` if it
@@ -201,6 +205,18 @@ mod tests {
             "correct-horse-battery",
             "companyname-prod-token",
             "johnsmith19850412!!",
+            "your-secret-token-goes-here",
+            "replace-me-with-a-real-token",
+            "REPLACE_WITH_RANDOM_TOKEN_HERE",
+            "my-super-secret-token-2024",
+            "punctual-token-for-production",
+            "development-token-do-not-use",
+            "ThisIsMySecretTokenForPunctual",
+            "mypasswordisverysecure123",
+            "januaryfebruarymarchapril",
+            "localhost127.0.0.1:7878token",
+            "qazwsxedcrfvtgbyhnujmikolp",
+            "1q2w3e4r5t6y7u8i9o0p1q2w3e",
         ] {
             assert!(token_weakness(weak).is_some(), "{weak}");
         }

@@ -27,8 +27,8 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 use tower_service::Service as _;
 
-use super::Peer;
 use super::problem::Problem;
+use super::{Peer, not_sniffed};
 pub use limits::ConnectionLimits;
 pub(super) use limits::network;
 use limits::{Permit, Permits};
@@ -154,11 +154,11 @@ async fn answer(
     let expects_continue = request.headers().contains_key(EXPECT);
     let body = |incoming| Body::new(RequestBody::new(incoming, expects_continue));
     if lacks_host(&request) {
-        return Ok(Problem::bad_request(NO_HOST).into_response());
+        return Ok(not_sniffed(Problem::bad_request(NO_HOST).into_response()).await);
     }
     let mut request = without_trailing_slash(request.map(body));
     if !has_permit && !ALWAYS.contains(&request.uri().path()) {
-        return Ok(busy());
+        return Ok(not_sniffed(busy()).await);
     }
     request.extensions_mut().insert(Peer(peer));
     router.call(request).await

@@ -164,6 +164,7 @@ impl Operation<'_> {
         if need != Need::Public || self.is_api() {
             problems.push(("400", String::new()));
             problems.push(("401", String::new()));
+            problems.push(("429", String::new()));
             problems.push(("403", forbidden(need)));
         }
         if !matches!(self.path, "/healthz" | "/readyz") {
@@ -196,7 +197,7 @@ impl Operation<'_> {
             let mut add = |name: &str, header: Value| response["headers"][name] = header;
             match status.as_str() {
                 "401" => add("WWW-Authenticate", header("How to show who one is", text())),
-                "503" => {
+                "429" | "503" => {
                     let seconds = json!({ "type": "integer", "minimum": 0 });
                     add("Retry-After", header("After how many seconds to ask again", seconds));
                 }
@@ -252,6 +253,7 @@ fn words(status: &str) -> &'static str {
         "415" => "The body has another content type than is taken",
         "421" => "Without tokens a node answers to loopback names only",
         "422" => "It can be read, and is wrong: see `errors`",
+        "429" => "Too many wrong tokens came from this address",
         "500" => "A mistake in Punctual",
         "503" => "Not available now: try again",
         _ => "See the status",

@@ -48,7 +48,7 @@ pub(super) async fn explain(
 /// Sentences about the run itself, followed by those of its schedule about the occurrence.
 pub(crate) async fn told(app: &App, whole: &WholeRun) -> Result<Vec<String>, Problem> {
     let run = &whole.view.run;
-    let mut told = vec![own_words(whole)];
+    let mut told = vec![own_words(app, whole)];
     if !run.status.has_ended() {
         told.extend(set_aside(app, Wakeup::Run(run.key)).await?);
     }
@@ -105,7 +105,7 @@ async fn of_schedule(app: &App, id: ScheduleId, at: Timestamp) -> Result<Vec<Str
     }
 }
 
-fn own_words(whole: &WholeRun) -> String {
+fn own_words(app: &App, whole: &WholeRun) -> String {
     let run = &whole.view.run;
     let workflow = match &run.handler {
         Some(handler) => format!("{handler} of {}", whole.view.workflow_name),
@@ -127,7 +127,14 @@ fn own_words(whole: &WholeRun) -> String {
         RunStatus::Cancelled => "it was cancelled".to_owned(),
         open => format!("it is {}", open.name()),
     };
-    format!("Run {} of {workflow} {cause}; {standing}.", run.id)
+    // Why a run failed is told with its steps.
+    let reason = match (run.status, &run.error) {
+        (RunStatus::TimedOut | RunStatus::Cancelled, Some(error)) => {
+            format!(" ({})", app.secrets().mask(&error.message))
+        }
+        _ => String::new(),
+    };
+    format!("Run {} of {workflow} {cause}; {standing}{reason}.", run.id)
 }
 
 /// Why a consumer's run began, how far it came, and which mutation it made.
@@ -143,8 +150,11 @@ fn of_handler(whole: &WholeRun) -> Vec<String> {
         Some("deployed") => "it was new, and there were events already",
         _ => "",
     };
-    if !cause.is_empty() {
-        told.push(format!("It looked because {cause}."));
+    match &whole.view.run.retry_of {
+        // Its input is that of the run before, and so is the cause in it.
+        Some(before) => told.push(format!("It goes on where run {before} ended.")),
+        None if !cause.is_empty() => told.push(format!("It looked because {cause}.")),
+        None => {}
     }
     let prepared = whole.steps.iter().find(|step| step.id == PREPARE);
     let output = prepared.and_then(|step| step.part.output.as_ref());

@@ -37,6 +37,17 @@ async fn a_schedule_tells_why() {
 }
 
 #[tokio::test]
+async fn a_cancelled_run_says_why() {
+    let node = Node::start().await;
+    node.publish("name: ask\nsteps: [{id: a, type: human_approval, title: Go?}]\n").await;
+    let run = node.run("ask").await;
+    node.post(&format!("/api/v1/runs/{run}/cancel"), Value::Null).await.expect(200);
+    let told = node.get(&format!("/api/v1/runs/{run}/explain")).await.expect(200);
+    let first = told["sentences"][0].as_str().unwrap();
+    assert!(first.ends_with("it was cancelled (cancelled by anyone)."), "{first}");
+}
+
+#[tokio::test]
 async fn a_run_that_is_set_aside_says_so_and_what_to_do() {
     let node = Node::start().await;
     node.publish("name: ask\nsteps: [{id: a, type: human_approval, title: Go?}]\n").await;

@@ -18,7 +18,8 @@ async fn fill(node: &Node, workflow: &str, count: usize) {
     node.post("/api/v1/schedules/batch", json!(all)).await.expect(201);
 }
 
-/// Reads all pages, and returns the ids in order.
+/// Reads all pages, and returns the ids in order. No page has a total that is less than what was
+/// shown until then, and the last page of a search has the exact one.
 async fn walk(node: &Node, query: &str) -> Vec<i64> {
     let mut ids = Vec::new();
     let mut next = format!("{SCHEDULES}?{query}");
@@ -26,9 +27,14 @@ async fn walk(node: &Node, query: &str) -> Vec<i64> {
         let page = node.get(&next).await.expect(200);
         let items = page["items"].as_array().unwrap();
         ids.extend(items.iter().map(|s| s["id"].as_str().unwrap().parse::<i64>().unwrap()));
+        assert!(page["total"].as_u64().unwrap() >= ids.len() as u64, "{query}: {page}");
         match page["next_cursor"].as_str() {
             Some(cursor) => next = format!("{SCHEDULES}?{query}&cursor={cursor}"),
-            None => return ids,
+            None => {
+                assert_eq!(page["total"], ids.len(), "{query}");
+                assert_eq!(page["total_is_exact"], true, "{query}");
+                return ids;
+            }
         }
     }
 }
@@ -54,6 +60,8 @@ async fn pages_cover_everything_once() {
         ("status=dead", 0),
         ("limit=100&q=fif", 506),
         ("limit=100&q=fifth+numb&workflow_id=second", 6),
+        ("limit=100&q=fifth+numb", 506),
+        ("limit=5&q=fifth+number+2", 124),
     ] {
         let ids = walk(&node, query).await;
         assert_eq!(ids.len(), expected, "{query}");
