@@ -107,7 +107,7 @@ pub fn incident_payload(channel: &Channel, is_over: bool, about: &Value) -> Valu
     let lines = [
         ("Workflow", text("/workflow")),
         ("Schedule", text("/schedule/name")),
-        ("Due", text("/nominal_at")),
+        ("Due", text("/due")),
         ("Failed since", text("/failed_since")),
         ("Run", text("/run")),
         ("Ended", text("/ended_at")),

@@ -164,6 +164,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         let mut about = self.about(subject, key, failed.run)?;
         about["event"] = "failure".into();
         about["error"] = failed.error.clone().into();
+        about["due"] = json!(failed.due.map(|due| self.wall_time(subject, due.nominal)));
         about["nominal_at"] = json!(failed.due.map(|due| due.nominal.to_string()));
         about["effective_at"] = json!(failed.due.map(|due| due.effective.to_string()));
         about["output_end"] = json!(self.output_end(failed.run)?);
@@ -387,6 +388,19 @@ impl<B: TransactionReader> Turn<'_, B> {
             "input": input,
             "link": link,
         }))
+    }
+
+    /// A time as people read it: in the zone of the schedule, if it has one that can be read.
+    fn wall_time(&self, subject: Subject, at: Timestamp) -> String {
+        let schedule = subject.schedule().and_then(|id| self.loaded.schedules.get(id));
+        let plan = schedule.and_then(|schedule| {
+            let (anchor, key) = (schedule.progress.anchor, schedule.id.to_string());
+            schedule.declared.plan(self.context.rules, anchor, &key).ok()
+        });
+        match plan.as_ref().map(|plan| plan.timing.zone()) {
+            Some(zone) if zone.name() != "UTC" => format!("{} ({})", zone.rfc3339(at), zone.name()),
+            _ => at.to_string(),
+        }
     }
 
     /// The end of the output of the step that failed: `None` if no step did, for example because

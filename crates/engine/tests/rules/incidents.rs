@@ -294,7 +294,9 @@ fn the_message_says_what_when_and_why() {
     world.setup.on_failure = told("email:ops@example.com");
     world.setup.public_url = Some("https://punctual.example.com".to_owned());
     let workflow = world.workflow("backup", None);
-    let id = world.schedule(workflow, r#"{"name": "nightly", "interval": "1m", "max_retries": 0}"#);
+    let nightly = r#"{"name": "nightly", "interval": "1m", "max_retries": 0,
+        "timezone": "America/New_York"}"#;
+    let id = world.schedule(workflow, nightly);
     world.advance_to("2026-03-02T09:01:00Z");
     let run = world.memory.runs.values().find(|run| run.triggered_by == TriggeredBy::Incident);
     let input: Value = serde_json::from_str(run.unwrap().input.get()).unwrap();
@@ -302,8 +304,8 @@ fn the_message_says_what_when_and_why() {
         input["payload"]["message"].as_str().unwrap(),
         format!(
             "nightly failed and is dead.\n\nWorkflow: backup\nSchedule: nightly\n\
-             Due: 2026-03-02T09:01:00Z\nRun: sched-{id}-n0-rc0\nEnded: 2026-03-02T09:01:00Z\n\
-             Error: step only: `cp` ended with code 1\n\n\
+             Due: 2026-03-02T04:01:00-05:00 (America/New_York)\nRun: sched-{id}-n0-rc0\n\
+             Ended: 2026-03-02T09:01:00Z\nError: step only: `cp` ended with code 1\n\n\
              The schedule is dead: it does not run again until somebody revives it.\n\n\
              The end of the output:\ncopied 3 of 9\ndisk full\n\nhttps://punctual.example.com/runs/sched-{id}-n0-rc0\n"
         )
