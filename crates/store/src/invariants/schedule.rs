@@ -12,8 +12,8 @@ use super::findings::Breach;
 use crate::stored::ms;
 use crate::words::words;
 
-/// A mark is never later than now. A mark that is ahead by no more than this is tolerated: a clock
-/// that was wrong for a while is not damage.
+/// A mark is never later than now. A mark that is ahead by no more than this, and that nothing
+/// contradicts, is tolerated: a clock that was wrong for a while is not damage.
 const AHEAD: SignedDuration = SignedDuration::from_hours(31 * 24);
 
 /// The rows stored beside a schedule.
@@ -52,8 +52,8 @@ pub(crate) enum ScheduleBreach {
     NumberBehind,
     /// The schedule would decide occurrences again that it has decided.
     MarkBehind,
-    /// The schedule would decide nothing until its mark, which is far ahead of now and of
-    /// everything that could have moved it there.
+    /// The schedule would decide nothing until its mark, which is ahead of now and of everything
+    /// that could have moved it there.
     MarkAhead,
     /// The schedule is active, has no next time, and no run of it is open or queued.
     NoNextTime,
@@ -99,7 +99,7 @@ impl Breach for ScheduleBreach {
             }
             ScheduleBreach::MarkAhead => {
                 format!(
-                    "schedule {id} would decide nothing for more than a month: its mark is ahead of the clock"
+                    "schedule {id} would decide nothing for long: its mark is ahead of the clock"
                 )
             }
             ScheduleBreach::NoNextTime => {
@@ -201,7 +201,8 @@ fn mend_numbers(schedule: &mut Schedule, beside: &BesideSchedule, found: &mut Ve
     }
 }
 
-/// Mends a mark that is far ahead of now. If a clock that was ahead moved it there, other records
+/// Mends a mark that is ahead of now: far ahead, or ahead of the next time, which is always later
+/// than the mark, or without a next time. If a clock that was ahead moved it there, other records
 /// carry that time too: a decided occurrence, an edit, a resume. A mark without such a record is
 /// damage, and is set back to the latest recorded time, so that the occurrences since then are
 /// decided.
@@ -225,7 +226,14 @@ fn mend_mark_ahead(
     // If the ledger has expired, the time of the last run still shows how far the schedule came. If
     // it has not, the mark is not set to that time: the last run may have been started by hand.
     let or_run = progress.last_run_at.map_or(latest, |at| latest.max(at));
-    if progress.mark.duration_since(now) > AHEAD && ms(progress.mark) > ms(or_run) {
+    let is_idle = progress.active.is_empty() && progress.queued.is_empty();
+    let is_contradicted = match progress.next {
+        Some(next) => ms(next.effective) <= ms(progress.mark),
+        None => is_idle && schedule.status == Status::Active,
+    };
+    let ahead = progress.mark.duration_since(now);
+    let is_damage = ahead > AHEAD || (ahead > SignedDuration::ZERO && is_contradicted);
+    if is_damage && ms(progress.mark) > ms(or_run) {
         schedule.progress.mark = if beside.decided().is_some() { latest } else { or_run };
         found.push(ScheduleBreach::MarkAhead);
     }

@@ -70,13 +70,22 @@ const FAR: &str =
     "UPDATE progress SET next_nominal = 4102444800000, next_effective = 4102444800000";
 
 /// Damages that are the same in every store.
-pub(crate) const DAMAGES: [Damage; 94] = [
+pub(crate) const DAMAGES: [Damage; 97] = [
     // The progress of a schedule.
     history("UPDATE progress SET n = 1", "schedule-number", Clean),
     history("UPDATE progress SET n = 0", "schedule-number", Clean),
     history("UPDATE progress SET mark = 0", "schedule-mark", Clean),
     history("UPDATE progress SET mark = 4102444800000", "schedule-mark", Clean),
     history("UPDATE progress SET mark = mark + 31536000000", "schedule-mark", Clean),
+    // Within what a wrong clock may do, but the next time tells otherwise, or is missing.
+    history("UPDATE progress SET mark = mark + 86400000", "schedule-mark", Clean),
+    history("UPDATE progress SET mark = mark + 2592000000", "schedule-mark", Clean),
+    history(
+        "UPDATE progress SET mark = mark + 2592000000, next_nominal = NULL, next_effective = NULL,
+           live = NULL",
+        "schedule-mark",
+        Clean,
+    ),
     history(
         "UPDATE progress SET mark = mark + 31536000000, next_nominal = next_nominal + 31536000000,
            next_effective = next_effective + 31536000000",
