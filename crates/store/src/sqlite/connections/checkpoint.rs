@@ -7,7 +7,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -24,14 +24,15 @@ const MIB: u64 = 1024 * 1024;
 const PAUSE: Duration = Duration::from_secs(1);
 /// The log is copied from this many bytes on.
 const WORTHWHILE: u64 = 8 * MIB;
-/// When the log restarts, its file is cut to this many bytes. Overwriting the file costs less than
-/// extending it, so this much is kept.
-pub(crate) const KEPT: u64 = 64 * MIB;
-/// The writer restarts the log from this many bytes on. It is more than what is kept, so that a log
-/// of this size has grown since its last restart.
+/// A page in the log, with its header.
+const FRAME: u64 = 4_096 + 24;
+/// The writer restarts the log from this many bytes on.
 const LONG: u64 = 96 * MIB;
-/// From this many bytes on the writer restarts the log even if the checkpointer has not copied most
-/// of it.
+/// When the log restarts, its file is cut to this many bytes. Cutting takes tens of milliseconds, in
+/// which nothing is committed, so it is more than the log usually grows to.
+pub(crate) const KEPT: u64 = 128 * MIB;
+/// When the file of the log has this many bytes, the writer restarts the log even if the
+/// checkpointer has not copied most of it.
 const TOO_LONG: u64 = 256 * MIB;
 /// If a reader still uses the log, the writer tries again when the log has grown by this many
 /// bytes.
@@ -42,13 +43,11 @@ const FOR_READERS: Duration = Duration::from_millis(20);
 /// How many times in a row the checkpointer copies what was added while it copied, before the
 /// writer copies the rest.
 const PASSES: u32 = 3;
-/// Frames of one page each: at most about this many are left for the writer to copy.
-const FEW_FRAMES: i64 = 2_048;
 
 /// The checkpointer, on a thread of its own.
 pub(crate) struct Checkpointer {
     grown: Option<SyncSender<()>>,
-    is_copied: Arc<AtomicBool>,
+    copied: Arc<AtomicU64>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
@@ -58,8 +57,8 @@ impl Checkpointer {
         connection.busy_timeout(Duration::from_millis(100))?;
         let log = beside(&path.canonicalize().unwrap_or_else(|_| path.to_owned()), "-wal");
         let (grown, has_grown) = sync_channel::<()>(1);
-        let is_copied = Arc::<AtomicBool>::default();
-        let copied = is_copied.clone();
+        let copied = Arc::<AtomicU64>::default();
+        let length = copied.clone();
         let thread = thread::Builder::new()
             .name("store-checkpoint".to_owned())
             .spawn(move || {
@@ -67,20 +66,20 @@ impl Checkpointer {
                 while has_grown.recv().is_ok() {
                     let size = std::fs::metadata(&log).map_or(0, |log| log.len());
                     if size >= WORTHWHILE {
-                        copy(&connection, if size >= LONG { PASSES } else { 1 });
-                        copied.store(size >= LONG, Ordering::Release);
+                        length.store(copy(&connection), Ordering::Release);
                         thread::sleep(PAUSE);
                     }
                 }
                 checkpoint(&connection, "TRUNCATE");
             })
             .map_err(|error| Failure::Unavailable(error.to_string()))?;
-        Ok(Checkpointer { grown: Some(grown), is_copied, thread: Some(thread) })
+        Ok(Checkpointer { grown: Some(grown), copied, thread: Some(thread) })
     }
 
     /// The writer's handle: it reports commits to this thread, and restarts the log.
     pub(crate) fn log_keeper(&self) -> LogKeeper {
-        LogKeeper { grown: self.grown.clone(), is_copied: self.is_copied.clone(), try_at: LONG }
+        let (grown, copied) = (self.grown.clone(), self.copied.clone());
+        LogKeeper { grown, copied, try_at: LONG, too_long_at: TOO_LONG }
     }
 }
 
@@ -96,20 +95,25 @@ impl Drop for Checkpointer {
 /// The writer's side of the checkpointer, called between two groups of commits.
 pub(crate) struct LogKeeper {
     grown: Option<SyncSender<()>>,
-    is_copied: Arc<AtomicBool>,
-    /// The size of the log from which on the next restart is tried.
+    /// How long the log was when the checkpointer copied it last; 0 once that was looked at.
+    copied: Arc<AtomicU64>,
+    /// The length of a copied log from which on the next restart is tried.
     try_at: u64,
+    /// The same for the size of its file, whether it is copied or not.
+    too_long_at: u64,
 }
 
 impl LogKeeper {
-    /// Called after a commit, with the size of the log in bytes.
+    /// Called after a commit, with the size of the log's file in bytes. The file is mostly larger
+    /// than what is in use of it.
     pub(crate) fn committed(&mut self, connection: &Connection, size: u64) {
-        if size < LONG {
-            self.try_at = LONG;
-        } else if size >= self.try_at
-            && (size >= TOO_LONG || self.is_copied.swap(false, Ordering::AcqRel))
-        {
-            self.try_at = if begin_anew(connection) { LONG } else { size + TRY_AGAIN };
+        let copied = self.copied.swap(0, Ordering::AcqRel);
+        if copied >= self.try_at || size >= self.too_long_at {
+            (self.try_at, self.too_long_at) = if begin_anew(connection) {
+                (LONG, TOO_LONG)
+            } else {
+                (copied.max(LONG) + TRY_AGAIN, size.max(TOO_LONG) + TRY_AGAIN)
+            };
         }
         if let Some(grown) = &self.grown {
             // A busy checkpointer looks at the log afterwards anyway.
@@ -126,13 +130,18 @@ fn begin_anew(connection: &Connection) -> bool {
     wait(crate::sqlite::BUSY) && restarted
 }
 
-fn copy(connection: &Connection, passes: u32) {
-    for _ in 0..passes {
-        match checkpoint(connection, "PASSIVE") {
-            Some(copied) if copied.frames > FEW_FRAMES => {}
-            _ => return,
+/// Copies the log, a long one several times: what is added meanwhile becomes less. Returns its
+/// length in bytes.
+fn copy(connection: &Connection) -> u64 {
+    let mut length = 0;
+    for _ in 0..PASSES {
+        let frames = checkpoint(connection, "PASSIVE").map_or(0, |copied| copied.frames);
+        length = u64::try_from(frames).unwrap_or(0) * FRAME;
+        if length < LONG {
+            break;
         }
     }
+    length
 }
 
 /// The result of a checkpoint.
@@ -158,7 +167,7 @@ mod tests {
 
     use rusqlite::Connection;
 
-    use super::{KEPT, LONG, beside};
+    use super::{KEPT, beside};
     use crate::sqlite::transaction::core::Core;
     use crate::sqlite::{Sqlite, SqliteOptions};
 
@@ -198,9 +207,8 @@ mod tests {
             write().await.unwrap();
         }
         drop(reader);
-        while size(&log) > LONG {
+        while size(&log) > KEPT {
             store.write(|core| write_much(core, 1)).await.unwrap();
         }
-        assert!(size(&log) <= LONG.max(KEPT));
     }
 }
