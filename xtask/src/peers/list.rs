@@ -73,7 +73,7 @@ pub(super) const PEERS: [Peer; 8] = [
         store: Store::Postgres,
         pending: Pending::Queue,
         grain: 1,
-        settings: "addJobs of 5,000; concurrentJobs 24, maxPoolSize 25, pollInterval 100, localQueue.size 500, completeJobBatchDelay 0",
+        settings: "addJobs of 5,000; concurrentJobs 24, maxPoolSize 25, pollInterval 10, localQueue.size 500, completeJobBatchDelay 0",
         recovery: "a job that a killed worker had locked is taken up after 4 hours",
     },
     Peer {

@@ -7,6 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use rustix::process::Signal;
@@ -23,6 +24,8 @@ use crate::steps::wall_millis;
 
 /// How long after their creation schedules are due that will see a kill, in milliseconds.
 const LEAD: i64 = 3_000;
+/// How long the sink takes to answer, so that a kill finds some jobs in the middle of their work.
+const ANSWER: Duration = Duration::from_millis(50);
 /// When it takes up again what a killed node had begun, on PostgreSQL and on SQLite.
 const RECOVERY: [&str; 2] = [
     "a node takes up what another had begun after its lease of 15 s",
@@ -232,6 +235,7 @@ fn answer(stream: TcpStream, times: &Mutex<HashMap<String, u32>>) -> std::io::Re
         }
         let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
         *times.lock().unwrap_or_else(PoisonError::into_inner).entry(path).or_default() += 1;
+        std::thread::sleep(ANSWER);
         reader.get_mut().write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")?;
     }
 }

@@ -19,6 +19,8 @@ use super::problem::Problem;
 
 /// A store that takes longer to answer counts as not reachable.
 const QUICK: Duration = Duration::from_secs(5);
+/// How long the figures wait for those of the store: less than a scrape may take.
+const FOR_METRICS: Duration = Duration::from_secs(2);
 /// How many topics have metrics: each is a series of its own, and more would cost those who store
 /// metrics too much.
 const TOPICS_TOLD: usize = 200;
@@ -53,25 +55,52 @@ async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
     responses((status = 200, body = String, content_type = "application/openmetrics-text"), (status = 401, body = Problem),
         (status = 503, body = Problem)))]
 async fn metrics(State(app): State<App>) -> Answered {
-    let stats = stats(&app).await?;
-    let nodes = app.store().nodes().await?.len();
+    let stored = tokio::time::timeout(FOR_METRICS, Stored::read(&app)).await;
+    // A node whose store is silent still tells how it is.
+    let stored = stored.ok().and_then(|read| {
+        read.inspect_err(|failure| tracing::warn!(%failure, "no figures from the store")).ok()
+    });
     let mut text = String::new();
     let unwritten = |_| Problem::unavailable("The figures cannot be written.");
     encode(&mut text, app.registry()).map_err(unwritten)?;
-    let queues = app.store().queues().await?;
-    let query = TopicQuery { limit: TOPICS_TOLD, ..TopicQuery::default() };
-    let topics = app.store().topics(query).await?.items;
     let hub = app.hub();
-    let ready = u64::from(hub.why_not_ready().or_else(|| hub.why_late(&stats)).is_none());
-    let pool = connections(app.store().connections());
-    let rest = gauges(&stats, nodes as u64, ready)
-        + &ages(&app, &stats)
-        + &pool
-        + &depths(&queues)
-        + &topic_gauges(&topics);
+    let stats = stored.as_ref().map(|stored| &stored.stats);
+    let is_late = stats.is_some_and(|stats| hub.why_late(stats).is_some());
+    let is_ready = stats.is_some() && !is_late && hub.why_not_ready().is_none();
+    let mut rest = single("punctual_node_ready", "Whether this node drives what is due", is_ready);
+    rest += &single("punctual_store_answers", "Whether the store answers", stored.is_some());
+    rest += &ages(&app, stats);
+    rest += &connections(app.store().connections());
+    rest += &stored.map(|stored| stored.gauges()).unwrap_or_default();
     let end = text.rfind("# EOF").unwrap_or(text.len());
     text.insert_str(end, &rest);
     Ok(with_type(OPEN_METRICS, text))
+}
+
+/// What the figures are made of that the store knows.
+struct Stored {
+    stats: Stats,
+    nodes: usize,
+    queues: Vec<QueueView>,
+    topics: Vec<TopicView>,
+}
+
+impl Stored {
+    async fn read(app: &App) -> Result<Stored, Failure> {
+        let store = app.store();
+        let query = TopicQuery { limit: TOPICS_TOLD, ..TopicQuery::default() };
+        Ok(Stored {
+            stats: store.stats(app.now()).await?,
+            nodes: store.nodes().await?.len(),
+            queues: store.queues().await?,
+            topics: store.topics(query).await?.items,
+        })
+    }
+
+    fn gauges(&self) -> String {
+        let Stored { stats, nodes, queues, topics } = self;
+        gauges(stats, *nodes as u64) + &depths(queues) + &topic_gauges(topics)
+    }
 }
 
 fn with_type(content_type: &'static str, text: String) -> Response {
@@ -94,7 +123,7 @@ fn told(failure: &Failure) -> String {
 }
 
 /// Gauges that are read from the store.
-fn gauges(stats: &Stats, nodes: u64, ready: u64) -> String {
+fn gauges(stats: &Stats, nodes: u64) -> String {
     let mut text = String::new();
     let schedules = Status::ALL.map(|status| (status.name(), of(&stats.schedules, status)));
     labelled(&mut text, "punctual_schedules", "Schedules by status", &schedules);
@@ -108,18 +137,23 @@ fn gauges(stats: &Stats, nodes: u64, ready: u64) -> String {
         ("punctual_workflows", "Workflows", stats.workflows),
         ("punctual_workflows_paused", "Workflows paused with a reason", stats.paused_workflows),
         ("punctual_nodes", "Nodes that share the store", nodes),
-        ("punctual_node_ready", "Whether this node drives what is due", ready),
         ("punctual_store_bytes", "Size of the store", stats.bytes),
     ] {
-        let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} gauge\n{name} {value}");
+        text += &single(name, help, value);
     }
     text
 }
 
-/// Gauges of how long the conditions behind readiness have lasted; zero when there are none.
-fn ages(app: &App, stats: &Stats) -> String {
+/// A gauge with one value.
+fn single(name: &str, help: &str, value: impl Into<u64>) -> String {
+    format!("# HELP {name} {help}.\n# TYPE {name} gauge\n{name} {}\n", value.into())
+}
+
+/// Gauges of how long the conditions behind readiness have lasted; zero when there are none, or as
+/// far as the store has to tell and does not.
+fn ages(app: &App, stats: Option<&Stats>) -> String {
     let (now, readiness) = (app.now(), &app.hub().readiness);
-    let due = stats.next_wakeup.filter(|_| stats.due > 0);
+    let due = stats.filter(|stats| stats.due > 0).and_then(|stats| stats.next_wakeup);
     let late = due.map_or(0.0, |due| now.duration_since(due).as_secs_f64().max(0.0));
     let mut text = String::new();
     for (name, help, value) in [

@@ -9,7 +9,7 @@ const preset = {
     connectionString: store,
     concurrentJobs: 24,
     maxPoolSize: 25,
-    pollInterval: 100,
+    pollInterval: 10,
     localQueue: { size: 500 },
     completeJobBatchDelay: 0,
     failJobBatchDelay: 0,

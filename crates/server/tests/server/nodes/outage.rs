@@ -54,6 +54,12 @@ async fn a_node_whose_connections_fall_silent_says_so_and_goes_on() {
     let node = node(&ground, "only").await;
     let workflow = node.workflow(NOOP).await;
     assert!(proxy.fall_silent() > 2);
+    // What the node knows of itself is told all the same.
+    let figures = node.get("/metrics").await;
+    assert_eq!(figures.status, 200, "{}", figures.text);
+    for line in ["punctual_store_answers 0", "punctual_node_ready 0"] {
+        assert!(figures.text.contains(line), "{line}: {}", figures.text);
+    }
     let said = readyz(&node, 503).await;
     // The first query that notices reports it: one of this request, or an earlier one.
     assert!(said.contains("not answer"), "{said}");
