@@ -187,15 +187,27 @@ impl Postgres {
             }
             let client = self.readers.get().await;
             let client = client.map_err(|error| Failure::Unavailable(error.to_string()))?;
+            let mut asked = QueriedConnection(Some(client));
             let silence = self.target.silence();
-            if let Ok(answer) = tokio::time::timeout(silence, question(&client)).await {
+            if let Some(client) = &asked.0
+                && let Ok(answer) = tokio::time::timeout(silence, question(client)).await
+            {
+                asked.0 = None;
                 return answer;
             }
-            // The connection is taken out of the pool, so that the next query uses another one.
-            drop(Client::take(client));
             self.target.gave_up();
             Err(connections::connect::silent(silence))
         })
+    }
+}
+
+/// A connection of the pool that has been sent a query. If nobody waits for the answer any more, it
+/// is taken out of the pool: the next query would wait behind this one.
+struct QueriedConnection(Option<Client>);
+
+impl Drop for QueriedConnection {
+    fn drop(&mut self) {
+        drop(self.0.take().map(Client::take));
     }
 }
 

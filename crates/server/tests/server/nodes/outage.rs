@@ -54,12 +54,6 @@ async fn a_node_whose_connections_fall_silent_says_so_and_goes_on() {
     let node = node(&ground, "only").await;
     let workflow = node.workflow(NOOP).await;
     assert!(proxy.fall_silent() > 2);
-    // What the node knows of itself is told all the same.
-    let figures = node.get("/metrics").await;
-    assert_eq!(figures.status, 200, "{}", figures.text);
-    for line in ["punctual_store_answers 0", "punctual_node_ready 0"] {
-        assert!(figures.text.contains(line), "{line}: {}", figures.text);
-    }
     let said = readyz(&node, 503).await;
     // The first query that notices reports it: one of this request, or an earlier one.
     assert!(said.contains("not answer"), "{said}");
@@ -68,4 +62,30 @@ async fn a_node_whose_connections_fall_silent_says_so_and_goes_on() {
     ground.until("SELECT count(*) FROM ended_runs WHERE status = 4", |runs| runs == 1).await;
     node.server.stop().await.unwrap();
     drop(ground);
+}
+
+/// A table that is locked keeps only the figures of the store back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_tells_figures_while_the_store_does_not() {
+    let ground = Ground::shared();
+    let node = node(&ground, "only").await;
+    let figures = async || {
+        let figures = node.get("/metrics").await;
+        assert_eq!(figures.status, 200, "{}", figures.text);
+        figures.text
+    };
+    assert!(figures().await.contains("punctual_store_answers 1"));
+    let lock = "BEGIN; LOCK TABLE workflows IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(8)";
+    let locked = async {
+        while !figures().await.contains("punctual_store_answers 0") {}
+        let text = figures().await;
+        assert!(text.contains("punctual_node_ready 0"), "{text}");
+        assert!(text.contains("punctual_turn_seconds"), "{text}");
+    };
+    tokio::select! {
+        () = ground.execute(lock) => panic!("the lock went before it was seen"),
+        () = locked => {}
+    }
+    while !figures().await.contains("punctual_store_answers 1") {}
+    node.server.stop().await.unwrap();
 }
