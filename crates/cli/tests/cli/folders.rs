@@ -122,6 +122,18 @@ fn a_file_that_goes_while_another_is_wrong_is_missed_when_that_is_mended() {
     assert_eq!(node.stop_and_read().iter().filter(is_told).count(), 2);
 }
 
+/// A folder without a definition is rather one that is not mounted.
+#[test]
+fn an_empty_folder_archives_nothing() {
+    let home = Home::new().with("kept.yaml", "name: kept\nsteps: [{ id: x, type: noop }]\n");
+    assert!(home.serve().stop().success());
+    std::fs::remove_file(home.definitions().join("kept.yaml")).expect("it is removed");
+    let mut node = later(&home, 0, &["--prune"]);
+    assert_eq!(node.logged("--prune archives nothing then")["workflow"], "kept");
+    assert_eq!(workflow(&node, "kept")["status"], "published");
+    assert!(node.stop().success());
+}
+
 #[test]
 fn a_file_that_is_gone_is_told_and_its_workflow_archived_if_asked() {
     let home = Home::new()

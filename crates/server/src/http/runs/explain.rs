@@ -130,7 +130,8 @@ fn own_words(app: &App, whole: &WholeRun) -> String {
     // Why a run failed is told with its steps.
     let reason = match (run.status, &run.error) {
         (RunStatus::TimedOut | RunStatus::Cancelled, Some(error)) => {
-            format!(" ({})", app.secrets().mask(&error.message))
+            let message = app.secrets().mask(&error.message);
+            format!(" ({})", message.trim_start_matches("cancelled: "))
         }
         _ => String::new(),
     };
