@@ -28,8 +28,8 @@ const WORTHWHILE: u64 = 8 * MIB;
 const FRAME: u64 = 4_096 + 24;
 /// The writer restarts the log from this many bytes on.
 const LONG: u64 = 96 * MIB;
-/// When the log restarts, its file is cut to this many bytes. Cutting takes tens of milliseconds, in
-/// which nothing is committed, so it is more than the log usually grows to.
+/// When the log restarts, its file is cut to this many bytes. Cutting takes tens of milliseconds,
+/// in which nothing is committed, so it is more than the log usually grows to.
 pub(crate) const KEPT: u64 = 128 * MIB;
 /// When the file of the log has this many bytes, the writer restarts the log even if the
 /// checkpointer has not copied most of it.
