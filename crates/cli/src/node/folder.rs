@@ -166,7 +166,7 @@ pub(super) async fn tell_gone(
         let is_news = told.insert((name.clone(), is_gone));
         match (prune, is_gone) {
             // An empty folder is rather one that is not mounted.
-            (true, true) if known.is_empty() => {
+            (true, true) if known.is_empty() && found.wrong.is_empty() => {
                 if is_news {
                     tracing::warn!(
                         workflow = name,
