@@ -145,9 +145,8 @@ async fn published(store: &dyn Store, folder: &str) -> Result<Vec<WorkflowView>,
 
 /// Logs which workflows were published from the folder and no longer have a file in it, and
 /// archives them if `prune` is set. Nothing is archived while a file has mistakes, because its
-/// workflow is unknown, or while the folder has no definitions. `told` holds what was logged
-/// before, which is not logged again: the workflow, and whether its file was gone, rather than
-/// wrong perhaps.
+/// workflow is unknown, or while the folder has no definitions. `told` holds the workflows that
+/// were logged before, each with whether its file was gone for certain; they are not logged again.
 pub(super) async fn tell_gone(
     hub: &Arc<Hub>,
     folder: &str,

@@ -446,8 +446,8 @@ impl Schedule {
         self.declared_by.as_ref().and_then(DeclaredBy::producer)
     }
 
-    /// How a run of it starts that is none of its occurrences: a producer also runs when it is new
-    /// or changed.
+    /// Who starts the runs of this schedule that are none of its occurrences: a person, and for a
+    /// producer also the publish that adds or changes the producer.
     pub fn starts_besides(&self) -> &'static str {
         if self.producer().is_some() { "hand or by a publish" } else { "hand" }
     }

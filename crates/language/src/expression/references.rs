@@ -148,7 +148,7 @@ pub struct StepReference {
     pub id: String,
     /// `output`, `status` or `error`; `None` for the step as a whole.
     pub attribute: Option<String>,
-    /// The field of its output that is used, unless the expression allows that it is missing.
+    /// The field of the step's output that is read. `None` if the expression allows a missing one.
     pub output_field: Option<String>,
     pub span: Range<usize>,
 }

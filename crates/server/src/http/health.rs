@@ -77,7 +77,7 @@ async fn metrics(State(app): State<App>) -> Answered {
     Ok(with_type(OPEN_METRICS, text))
 }
 
-/// What the figures are made of that the store knows.
+/// The figures that are read from the store.
 struct Stored {
     stats: Stats,
     nodes: usize,

@@ -72,6 +72,13 @@ impl Ground {
         self.client().await.batch_execute(sql).await.unwrap();
     }
 
+    /// Executes SQL in a transaction, which is rolled back when its client is dropped.
+    pub(crate) async fn hold(&self, sql: &str) -> tokio_postgres::Client {
+        let client = self.client().await;
+        client.batch_execute(&format!("BEGIN; {sql}")).await.unwrap();
+        client
+    }
+
     /// Queries a number.
     pub(crate) async fn number(&self, sql: &str) -> i64 {
         self.client().await.query_one(sql, &[]).await.unwrap().get(0)

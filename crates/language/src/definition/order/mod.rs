@@ -27,8 +27,8 @@ pub(super) struct Outline<'n> {
     pub(super) jump: Option<Dependency<'n>>,
     /// Steps that its condition and its texts reference.
     pub(super) references: Vec<StepReference>,
-    /// The fields of its output, if its type says which it has.
-    pub(super) output_fields: Option<&'static [&'static str]>,
+    /// The fields of the step's output; none if its type does not say which.
+    pub(super) output_fields: &'static [&'static str],
     /// Steps that the texts of its compensation reference.
     pub(super) undo_references: Vec<StepReference>,
 }

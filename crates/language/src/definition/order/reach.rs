@@ -131,7 +131,7 @@ fn known(
 ) {
     let flaw = match indices.get(reference.id.as_str()) {
         Some(index) if before[*index] => {
-            let fields = steps[*index].output_fields.unwrap_or_default();
+            let fields = steps[*index].output_fields;
             match &reference.output_field {
                 Some(field) if !fields.is_empty() && !fields.contains(&field.as_str()) => {
                     no_field(&format!("steps.{}.output", reference.id), field, fields)

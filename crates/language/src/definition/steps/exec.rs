@@ -14,6 +14,7 @@ use crate::definition::text::{Flaw, Kind, cut};
 pub const EXEC_NOT_ALLOWED: &str = "exec_not_allowed";
 
 const SHELL: [&str; 2] = ["/bin/sh", "-c"];
+
 pub(super) fn read(reading: &mut Reading<'_>, fields: &mut Fields<'_>) -> Option<ExecAction> {
     let shell = fields.boolean(reading, "shell").unwrap_or(false);
     let command = fields.require("command", "command: [echo, hello]");

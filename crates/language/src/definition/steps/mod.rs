@@ -71,13 +71,13 @@ const WITHOUT_TIMEOUT: [&str; 4] = ["timer", "human_approval", "gateway", "publi
 /// The default timeout of one attempt.
 pub(super) const TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
 
-/// The fields of a step's output, for the types that always have the same.
-fn output_fields(kind: &str) -> Option<&'static [&'static str]> {
+/// The fields of a step's output, for the types whose steps always have the same ones.
+fn output_fields(kind: &str) -> &'static [&'static str] {
     match kind {
-        "timer" => Some(&["waited_seconds", "delay_formatted"]),
-        "human_approval" => Some(&["decision", "decided_by", "comment"]),
-        "wait_for" => Some(&expression::OF_AN_EVENT),
-        _ => None,
+        "timer" => &["waited_seconds", "delay_formatted"],
+        "human_approval" => &["decision", "decided_by", "comment"],
+        "wait_for" => &expression::OF_AN_EVENT,
+        _ => &[],
     }
 }
 
@@ -160,7 +160,7 @@ fn read<'n>(
         fields.rest(reading);
     }
     let depends_on = dependencies.iter().map(|named| named.id.to_owned()).collect();
-    let output_fields = kind.and_then(output_fields);
+    let output_fields = kind.map(output_fields).unwrap_or_default();
     let outline = Outline {
         id: id.clone(),
         place,

@@ -5,7 +5,7 @@
 //! Where it is not clear that a word is such an argument, a template in it is refused.
 
 use super::interpreters::{
-    Interpreter, Meaning, NOTHING, Shape, interpreter, is_launcher, launcher_values, program_name,
+    Interpreter, Meaning, Shape, interpreter, is_launcher, launcher_values, program_name,
 };
 use super::launches::{Launched, launched};
 use super::starters;
@@ -350,7 +350,7 @@ fn opened_as_command(kind: &Interpreter, words: &[Word<'_>]) -> Option<usize> {
         letters.is_some_and(|letters| letters.contains(kind.opens_operands))
             || word.text.replace("<<>>", "").contains("<>")
     };
-    let is_open = kind.opens_operands != NOTHING && words.iter().any(opens);
+    let is_open = !kind.opens_operands.is_empty() && words.iter().any(opens);
     words.iter().find(|word| is_open && is_template(word.text)).map(|word| word.at)
 }
 

@@ -48,8 +48,6 @@ pub(super) struct Interpreter {
     pub(super) opens_operands: &'static [char],
 }
 
-pub(super) const NOTHING: &[char] = &[];
-
 const PLAIN: Interpreter = Interpreter {
     names: &[],
     shape: Shape::Inline,
@@ -60,7 +58,7 @@ const PLAIN: Interpreter = Interpreter {
     long_valued: &[],
     attached: "",
     data: "",
-    opens_operands: NOTHING,
+    opens_operands: &[],
 };
 
 const INTERPRETERS: [Interpreter; 26] = [

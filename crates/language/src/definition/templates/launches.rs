@@ -18,8 +18,8 @@ struct Launch {
     data: &'static [&'static str],
     /// The number of operands before the program.
     operands: usize,
-    /// Whether the started program reads the command's standard input only if an option such as
-    /// `-i` connects it.
+    /// Whether the command's standard input is closed for the started program, unless an option
+    /// such as `-i` connects the two.
     is_detached: bool,
 }
 
@@ -247,7 +247,7 @@ impl Launch {
     }
 }
 
-/// Whether an option connects the standard input of a container.
+/// Whether this option of `docker run` or `kubectl exec` connects standard input to the container.
 fn connects_stdin(option: &str) -> bool {
     let is_short = option.starts_with('-') && !option.starts_with("--");
     ["--interactive", "--stdin"].contains(&option) || (is_short && option.contains('i'))

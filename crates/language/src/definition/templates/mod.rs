@@ -61,7 +61,7 @@ pub(super) struct StepReference {
     pub(super) path: String,
     pub(super) span: Span,
     pub(super) id: String,
-    /// The field of its output that must exist.
+    /// The field that the step's output must have.
     pub(super) output_field: Option<String>,
 }
 

@@ -91,7 +91,7 @@ const PROGRAM_ENDINGS: [&str; 9] = [
 /// Beginnings of the names of variables that configure a program.
 const PROGRAM_BEGINNINGS: [&str; 4] = ["DYLD_", "GIT_CONFIG", "LD_", "npm_config_"];
 
-/// Whether the value of a variable with this name may choose what runs.
+/// Whether a program may start, load or run first what the value of this variable names.
 pub(in crate::definition) fn chooses_program(name: &str) -> bool {
     OPTION_VARIABLES.contains(&name)
         || PROGRAM_ENDINGS.iter().any(|ending| name.ends_with(ending))

@@ -34,6 +34,8 @@ pub(crate) const KEPT: u64 = 128 * MIB;
 /// When the file of the log has this many bytes, the writer restarts the log even if the
 /// checkpointer has not copied most of it.
 const TOO_LONG: u64 = 256 * MIB;
+// Otherwise the file would be cut at each restart, or restarted at each commit.
+const _: () = assert!(LONG < KEPT && KEPT < TOO_LONG);
 /// If a reader still uses the log, the writer tries again when the log has grown by this many
 /// bytes.
 const TRY_AGAIN: u64 = 32 * MIB;
@@ -130,8 +132,8 @@ fn begin_anew(connection: &Connection) -> bool {
     wait(crate::sqlite::BUSY) && restarted
 }
 
-/// Copies the log, a long one several times: what is added meanwhile becomes less. Returns its
-/// length in bytes.
+/// Copies the log. A long log is copied several times, because less is added during each copy than
+/// during the one before. Returns how many bytes of the log are in use.
 fn copy(connection: &Connection) -> u64 {
     let mut length = 0;
     for _ in 0..PASSES {
