@@ -481,6 +481,7 @@ impl Tampering {
     pub(crate) fn answer_in_vain(&self) -> Option<Commanded> {
         self.is(Sabotage::AcknowledgeInVain).then(|| Commanded {
             answer: Answer::Count(1),
+            created: None,
             replayed: false,
             effects: Vec::new(),
             notices: Vec::new(),

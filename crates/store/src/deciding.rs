@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use engine::turn::{Answer, Capacity, Command, Refused, TransactionReader, Turn, Turned, Wakeup};
+use engine::turn::{
+    Answer, Capacity, Command, CreatedRun, Refused, TransactionReader, Turn, Turned, Wakeup,
+};
 use engine::{Moment, NodeId, ScheduleId};
 use language::Rules;
 use language::notification_setup::Setup;
@@ -10,6 +12,20 @@ use language::notification_setup::Setup;
 use crate::failure::Failure;
 use crate::request::{Report, TurnRequest};
 use crate::set_aside::{counting, guarded};
+
+/// What a command that was carried out tells its caller.
+pub(crate) struct Told {
+    pub(crate) answer: Answer,
+    /// The run that it created, if nothing more must be read to show it.
+    pub(crate) created: Option<Box<CreatedRun>>,
+}
+
+impl Told {
+    fn by<R: TransactionReader>(turn: &Turn<'_, R>, answer: Answer) -> Told {
+        let created = turn.created_run(&answer).map(Box::new);
+        Told { answer, created }
+    }
+}
 
 /// What a turn or command is decided by.
 pub(crate) struct Deciding<'a> {
@@ -74,7 +90,7 @@ impl<'d> Deciding<'d> {
         reader: &mut R,
         command: Command,
         deleted: u64,
-    ) -> Result<(Answer, Turned), Failure> {
+    ) -> Result<(Told, Turned), Failure> {
         let set_aside = self.set_aside;
         let mut turn = self.of_commands(reader);
         if let Command::ClaimAttempts { .. } = command {
@@ -82,7 +98,8 @@ impl<'d> Deciding<'d> {
         }
         let answer = guarded(|| Ok(turn.command(command)?));
         let answer = answer.map_err(|failure| failure.about(turn.deciding()))?;
-        Ok((counting(answer, deleted), turn.finish()))
+        let told = Told::by(&turn, counting(answer, deleted));
+        Ok((told, turn.finish()))
     }
 
     /// Carries out commands of which none that is refused has changed anything by then. If one of
@@ -91,11 +108,11 @@ impl<'d> Deciding<'d> {
         self,
         reader: &mut R,
         commands: impl Iterator<Item = Command>,
-    ) -> Result<(Vec<Result<Answer, Refused>>, Turned), Failure> {
+    ) -> Result<(Vec<Result<Told, Refused>>, Turned), Failure> {
         let mut turn = self.of_commands(reader);
         let answers = guarded(|| {
             let answers = commands.map(|command| match turn.command(command) {
-                Ok(answer) => Ok(Ok(answer)),
+                Ok(answer) => Ok(Ok(Told::by(&turn, answer))),
                 Err(stop) => stop.refusal().map(Err),
             });
             answers.collect::<Result<Vec<_>, Failure>>()

@@ -64,6 +64,7 @@ pub use view::{
     Total, WorkflowQuery, WorkflowView,
 };
 
+use engine::run::Run;
 use engine::turn::Wakeup;
 use engine::{Moment, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
 use jiff::{SignedDuration, Timestamp};
@@ -282,6 +283,10 @@ pub trait Queries: Send + Sync + 'static {
     /// One run with its steps.
     fn run(&self, id: RunId) -> Answered<'_, Option<RunDetail>>;
 
+    /// The run's position in the queue of runs that wait for the same concurrency limit, from 1.
+    /// `None` if it waits for none.
+    fn position(&self, run: Box<Run>) -> Answered<'_, Option<u64>>;
+
     /// What the deadlines of this run and its steps brought about, earliest first.
     fn alerts(&self, run: RunId) -> Answered<'_, Vec<AlertView>>;
 
@@ -324,6 +329,10 @@ pub trait Queries: Send + Sync + 'static {
         id_or_name: &str,
         revision: Option<u32>,
     ) -> Answered<'_, Option<WorkflowView>>;
+
+    /// The id of the workflow with this id or name. Unlike [`Queries::workflow`] it reads no
+    /// definition.
+    fn workflow_id(&self, id_or_name: &str) -> Answered<'_, Option<WorkflowId>>;
 
     /// How many schedules of workflows other than `besides` use the calendar, and the names of up
     /// to five of these workflows.

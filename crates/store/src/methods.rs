@@ -30,6 +30,7 @@ macro_rules! view_methods {
             last_runs(workflows: Vec<WorkflowId>) -> Vec<(WorkflowId, RunView)>
                 = runs::last_runs(&workflows);
             run(id: RunId) -> Option<RunDetail> = runs::run(&id);
+            position(run: Box<Run>) -> Option<u64> = runs::position(&run);
             topics(query: TopicQuery) -> Page<TopicView> = topics::topics(&query);
             events(query: EventQuery) -> Page<EventView> = topics::events(&query);
             events_by_id(topic: TopicId, message_ids: Vec<String>) -> Vec<EventView>
@@ -39,6 +40,8 @@ macro_rules! view_methods {
             workflows(query: WorkflowQuery) -> Page<WorkflowView> = workflows::workflows(&query);
             workflow(id_or_name: &str, revision: Option<u32>) -> Option<WorkflowView>
                 = workflows::workflow(&id_or_name, revision) with id_or_name;
+            workflow_id(id_or_name: &str) -> Option<WorkflowId>
+                = workflows::workflow_id(&id_or_name) with id_or_name;
             calendar_users(id: &str, besides: WorkflowId) -> (u64, Vec<String>)
                 = calendars::calendar_users(&id, besides) with id;
             calendars() -> Vec<CalendarView> = calendars::calendars();

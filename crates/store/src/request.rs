@@ -2,11 +2,14 @@
 
 use engine::run::AttemptEnd;
 use engine::trace::Span;
-use engine::turn::{Answer, ById, Capacity, Command, Effect, Notice, Recovered, Wakeup};
+use engine::turn::{
+    Answer, ById, Capacity, Command, CreatedRun, Effect, Notice, Recovered, Wakeup,
+};
 use engine::{Moment, NodeId, RunKey, WorkflowId};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::access::AuditEntry;
+use crate::deciding::Told;
 
 /// One turn of the driver.
 #[derive(Clone, Debug)]
@@ -92,6 +95,8 @@ pub struct Idempotency {
 #[derive(Debug)]
 pub struct Commanded {
     pub answer: Answer,
+    /// The run that the command created, if nothing more must be read to show it.
+    pub created: Option<Box<CreatedRun>>,
     /// Whether this is the answer to an earlier request with the same idempotency key.
     pub replayed: bool,
     /// To be performed now.
@@ -107,9 +112,11 @@ pub struct Commanded {
 impl Commanded {
     /// The answer to a command beside others in one transaction. What follows from all of them is
     /// in the answer to another one.
-    pub(crate) fn beside(answer: Answer) -> Commanded {
+    pub(crate) fn beside(told: Told) -> Commanded {
+        let Told { answer, created } = told;
         Commanded {
             answer,
+            created,
             replayed: false,
             effects: Vec::new(),
             notices: Vec::new(),
@@ -120,12 +127,14 @@ impl Commanded {
     }
 
     pub(crate) fn new(
-        answer: Answer,
+        told: Told,
         turned: engine::turn::Turned,
         next_wakeup: Option<Timestamp>,
     ) -> Commanded {
+        let Told { answer, created } = told;
         Commanded {
             answer,
+            created,
             replayed: false,
             effects: turned.effects,
             notices: turned.notices,
@@ -139,6 +148,7 @@ impl Commanded {
     pub(crate) fn replayed(answer: Answer, next_wakeup: Option<Timestamp>) -> Commanded {
         Commanded {
             answer,
+            created: None,
             replayed: true,
             effects: Vec::new(),
             notices: Vec::new(),

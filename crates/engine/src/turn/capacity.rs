@@ -147,7 +147,9 @@ impl<B: TransactionReader> Turn<'_, B> {
         Ok(())
     }
 
-    /// Begins pending runs, one of each workflow after the other.
+    /// Begins pending runs, one of each workflow after the other. The transaction reader is asked
+    /// for the workflows once, and once more when no run of those can begin: others may have fallen
+    /// below their limits meanwhile.
     fn serve_in_turn(&mut self) -> Result<(), B::Error> {
         let mut served = ById::default();
         while self.capacity.free_slots > 0 {
@@ -155,12 +157,39 @@ impl<B: TransactionReader> Turn<'_, B> {
                 (self.capacity.rescan, self.capacity.has_more) = (true, true);
                 return Ok(());
             }
-            if !self.serve_each(&mut served)? {
+            let mut found = Vec::new();
+            if !self.serve_each(&mut served, &mut found)? {
                 return self.begin_new_ones();
             }
+            while self.serve_again(&mut served, &found)? {}
         }
         self.capacity.rescan = true;
         Ok(())
+    }
+
+    /// Whether another run may begin in this turn.
+    fn may_begin_another(&self) -> bool {
+        self.capacity.free_slots > 0 && self.worklist.starts_left > 0
+    }
+
+    /// Begins one more run of each of these workflows, and returns whether any began.
+    fn serve_again(
+        &mut self,
+        served: &mut ById<WorkflowId, Served>,
+        found: &[(WorkflowId, RunKey)],
+    ) -> Result<bool, B::Error> {
+        let mut begun = false;
+        for (workflow, oldest) in found {
+            if !self.may_begin_another() {
+                return Ok(false);
+            }
+            let of_it = served.entry(*workflow).or_default();
+            if !of_it.is_full {
+                begun |= self.serve(*workflow, *oldest, of_it)?;
+                self.work_through()?;
+            }
+        }
+        Ok(begun)
     }
 
     /// Begins a pending run, or continues one that waits for a slot, if a slot is free.
@@ -241,8 +270,13 @@ impl<B: TransactionReader> Turn<'_, B> {
         Ok(())
     }
 
-    /// Begins one run of each workflow that has a pending one, and returns whether any began.
-    fn serve_each(&mut self, served: &mut ById<WorkflowId, Served>) -> Result<bool, B::Error> {
+    /// Begins one run of each workflow that has a pending one, and returns whether any began. Adds
+    /// the workflows to `known`, each with its oldest pending run.
+    fn serve_each(
+        &mut self,
+        served: &mut ById<WorkflowId, Served>,
+        known: &mut Vec<(WorkflowId, RunKey)>,
+    ) -> Result<bool, B::Error> {
         let mut begun = false;
         let first = self.capacity.last_served;
         let mut after = first;
@@ -255,9 +289,10 @@ impl<B: TransactionReader> Turn<'_, B> {
                 if wrapped && first.is_some_and(|first| workflow > first) {
                     return Ok(begun);
                 }
-                if self.capacity.free_slots == 0 || self.worklist.starts_left == 0 {
+                if !self.may_begin_another() {
                     return Ok(begun);
                 }
+                known.push((workflow, oldest));
                 let of_it = served.entry(workflow).or_default();
                 if !of_it.is_full {
                     begun |= self.serve(workflow, oldest, of_it)?;

@@ -1,16 +1,55 @@
 //! Runs are created: for an occurrence, a retry, or because something else asks for one.
 
-use language::definition::DeclaredBy;
+use std::sync::Arc;
+
+use language::definition::{DeclaredBy, Definition};
 use serde_json::value::RawValue;
 
-use super::command::{NewRun, Starter};
+use super::command::{Answer, NewRun, Starter};
 use super::worklist::Work;
 use super::{Damaged, TransactionReader, Turn};
 use crate::ids::{RunId, RunKey, ScheduleId, WorkflowId};
 use crate::run::{self, Parent, Run, RunState, RunStatus, TriggeredBy};
 use crate::schedule::{Numbered, Override, OverrideAction, Schedule, Start};
 
+/// A run that a command has created and that has not begun: all that a caller is shown of it.
+#[derive(Clone, Debug)]
+pub struct CreatedRun {
+    pub run: Run,
+    pub workflow_name: String,
+    /// The definition whose steps the run goes through.
+    pub definition: Arc<Definition>,
+    /// Whether its workflow has a concurrency limit, so that it may have to wait for other runs.
+    pub is_limited: bool,
+}
+
 impl<B: TransactionReader> Turn<'_, B> {
+    /// The run that a command with this answer has created. `None` if it created none, or one that
+    /// more must be read to show: a handler's run, a child, or a run that goes on with an earlier
+    /// one's steps.
+    pub fn created_run(&self, answer: &Answer) -> Option<CreatedRun> {
+        let Answer::Run(id) = answer else { return None };
+        let id: RunId = id.parse().ok()?;
+        // A command's run is among the last that the turn has touched.
+        let mut touched = (0..self.loaded.runs.len()).rev();
+        let loaded = touched.find_map(|at| {
+            let loaded = self.loaded.runs.loaded(self.loaded.runs.nth(at)?)?;
+            (loaded.now.id == id).then_some(loaded)
+        })?;
+        let run = &*loaded.now;
+        let is_plain = run.handler.is_none() && run.parent.is_none() && run.retry_of.is_none();
+        if !loaded.is_new || run.status != RunStatus::Pending || !is_plain {
+            return None;
+        }
+        let workflow = self.loaded.workflows.get(run.workflow)?;
+        Some(CreatedRun {
+            run: run.clone(),
+            workflow_name: workflow.name.clone(),
+            definition: self.loaded.definitions.get(&(run.workflow, run.version))?.clone(),
+            is_limited: workflow.concurrency.is_some(),
+        })
+    }
+
     /// Creates the run of an occurrence, a retry or a start by hand. It begins if it can.
     pub(super) fn create_scheduled_run(
         &mut self,

@@ -38,6 +38,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 pub use capacity::{Capacity, STARTED};
+pub use creation::CreatedRun;
 pub use command::{Answer, Command, NewRun, NewSchedule, Refused, Starter, Verb};
 pub use language::policy::overlap::IfBusy;
 pub use publish::{DeclaredSchedule, declared_schedules};

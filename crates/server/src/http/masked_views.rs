@@ -5,6 +5,7 @@
 use engine::incidents::{Told, ToldOutcome};
 use engine::notices;
 use engine::run::RunError;
+use engine::turn::CreatedRun;
 use engine::{RunId, TopicId};
 use jiff::Timestamp;
 use serde_json::value::RawValue;
@@ -42,6 +43,14 @@ impl MaskedViews<'_> {
             earlier.iter_mut().for_each(|attempt| self.secrets.mask_error(&mut attempt.error));
         }
         Ok(found)
+    }
+
+    /// A run that a command has just created. No step of it has begun.
+    pub(crate) fn created(&self, created: CreatedRun) -> RunDetail {
+        let CreatedRun { run, workflow_name, definition, .. } = created;
+        let mut view = RunView { run, workflow_name, parent: None };
+        self.secrets.mask_run(&mut view);
+        RunDetail { view, definition, steps: Vec::new(), earlier: Vec::new(), position: None }
     }
 
     /// The workflow with this id or name.

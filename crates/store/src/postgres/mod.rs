@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use calendar::Zones;
 use deadpool_postgres::{Client, Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod};
+use engine::run::Run;
 use engine::turn::Wakeup;
 use engine::{Moment, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
 use futures_util::future::BoxFuture;

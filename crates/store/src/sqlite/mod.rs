@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use calendar::Zones;
+use engine::run::Run;
 use engine::turn::Wakeup;
 use engine::{Moment, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
 use futures_util::future::BoxFuture;

@@ -200,7 +200,8 @@ pub(crate) async fn run<R: RunReader>(
     Ok(Some(RunDetail { view, definition, steps, earlier, position }))
 }
 
-async fn position<R: Reader>(reader: &R, run: &Run) -> Result<Option<u64>, Failure> {
+/// The run's position in the queue of runs that wait for the same concurrency limit, from 1.
+pub(crate) async fn position<R: Reader>(reader: &R, run: &Run) -> Result<Option<u64>, Failure> {
     if run.status != RunStatus::Pending {
         return Ok(None);
     }

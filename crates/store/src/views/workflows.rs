@@ -104,3 +104,14 @@ pub(crate) async fn workflow(
     };
     reader.one(sql, &[revision.into(), which], |row| workflow_view(row)).await
 }
+
+pub(crate) async fn workflow_id(
+    reader: &impl Reader,
+    id_or_name: &str,
+) -> Result<Option<WorkflowId>, Failure> {
+    let (sql, which) = match id_or_name.parse::<WorkflowId>() {
+        Ok(id) => ("SELECT id FROM workflows WHERE id = $1", id.into()),
+        Err(()) => ("SELECT id FROM workflows WHERE name = $1", id_or_name.into()),
+    };
+    reader.one(sql, &[which], |row| row.single()).await
+}

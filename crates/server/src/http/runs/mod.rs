@@ -12,7 +12,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use engine::run::{Resolution, Run, RunStatus, TriggeredBy};
-use engine::turn::{Answer, Command, IfBusy, NewRun, Starter};
+use engine::turn::{Answer, Command, CreatedRun, IfBusy, NewRun, Starter};
 use engine::{RunId, ScheduleId};
 use jiff::Timestamp;
 use language::definition::Definition;
@@ -191,18 +191,33 @@ fn run_id(text: &str) -> Result<RunId, Problem> {
 
 /// Responds with the run that a command was about.
 pub(super) async fn answered(app: &App, commanded: Commanded, is_new: bool) -> Answered {
-    let Answer::Run(id) = &commanded.answer else {
+    let Commanded { answer: Answer::Run(id), created, replayed, .. } = commanded else {
         return Err(Problem::unavailable("The store answers something else."));
     };
-    let response =
-        if is_new { created(app, id).await? } else { answer::ok(&shown(app, id).await?)? };
-    Ok(answer::replayed(response, commanded.replayed))
+    let run = match created {
+        Some(created) => as_created(app, *created).await?,
+        None => shown(app, &id).await?,
+    };
+    let response = if is_new { new_run(&id, &run)? } else { answer::ok(&run)? };
+    Ok(answer::replayed(response, replayed))
+}
+
+/// A run as the command that created it has left it. Only its position must be read, if it may have
+/// to wait for other runs of its workflow.
+async fn as_created(app: &App, created: CreatedRun) -> Result<RunWithSteps, Problem> {
+    let position = match created.is_limited {
+        true => app.store().position(Box::new(created.run.clone())).await?,
+        false => None,
+    };
+    let RunDetail { view, definition, steps, earlier, .. } = app.views().created(created);
+    let steps = steps::shown(&view.run, &definition, steps, earlier);
+    let (alerts, mutation) = (Vec::new(), None);
+    Ok(RunWithSteps::new(WholeRun { view, definition, steps, alerts, mutation, position }))
 }
 
 /// Responds with a new run: status 201, or 202 if it waits because of a limit.
-pub(super) async fn created(app: &App, id: &str) -> Result<Response, Problem> {
-    let run = shown(app, id).await?;
-    let mut response = answer::created(&format!("/api/v1/runs/{id}"), &run)?;
+fn new_run(id: &str, run: &RunWithSteps) -> Result<Response, Problem> {
+    let mut response = answer::created(&format!("/api/v1/runs/{id}"), run)?;
     if run.position.is_some() {
         *response.status_mut() = StatusCode::ACCEPTED;
     }

@@ -70,7 +70,13 @@ pub(crate) async fn find_id(
     id_or_name: Option<&str>,
 ) -> Result<Option<WorkflowId>, Problem> {
     let Some(id_or_name) = id_or_name else { return Ok(None) };
-    Ok(Some(find_workflow(app, id_or_name, None).await?.workflow.id))
+    id_of(app, id_or_name).await.map(Some)
+}
+
+/// The id of the workflow with this id or name.
+async fn id_of(app: &App, id_or_name: &str) -> Result<WorkflowId, Problem> {
+    let id = app.store().workflow_id(id_or_name).await?;
+    id.ok_or_else(|| Problem::not_found("workflow", id_or_name))
 }
 
 /// The workflow with this id or name. `None` if there is none, or if the stored revision cannot be
@@ -391,7 +397,7 @@ async fn start(
         let wrong = Wrong::new("payload", "limit", "is too large");
         return Err(Problem::invalid([wrong.allow(format!("{} KiB", LARGEST_PAYLOAD / 1024))]));
     }
-    let workflow = find_workflow(&app, &id, None).await?.workflow.id;
+    let workflow = id_of(&app, &id).await?;
     let (by, trace) = (caller.name.to_string(), body.trace);
     let run = NewRun { id: app.new_run_id(), payload, by: Starter::Caller(by), trace, if_busy };
     let command = match handler {
@@ -399,10 +405,12 @@ async fn start(
         None => Command::StartWorkflow { id: workflow, run },
     };
     let commanded = app.command(&caller, command, body.idempotency).await?;
-    let response = match commanded.answer {
-        Answer::Run(run) => runs::created(&app, &run).await?,
-        Answer::Called(called) => answer::json(StatusCode::ACCEPTED, &Called { called })?,
-        _ => return Err(Problem::unavailable("The store answers something else.")),
-    };
-    Ok(answer::replayed(response, commanded.replayed))
+    match &commanded.answer {
+        Answer::Called(called) => {
+            let called = Called { called: called.clone() };
+            let response = answer::json(StatusCode::ACCEPTED, &called)?;
+            Ok(answer::replayed(response, commanded.replayed))
+        }
+        _ => runs::answered(&app, commanded, true).await,
+    }
 }

@@ -326,7 +326,7 @@ fn workflows(writes: &Writes, all: &mut Vec<Query>) -> Result<(), Failure> {
                      retention, created_at, updated_at, paused_reason, paused_by, handling,
                      incident)
                    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
-                   ON CONFLICT (id) DO UPDATE SET name = excluded.name, status = excluded.status,
+                   ON CONFLICT (id) DO UPDATE SET status = excluded.status,
                      paused = excluded.paused, newest = excluded.newest, live = excluded.live,
                      concurrency = excluded.concurrency, active = excluded.active,
                      retention = excluded.retention,

@@ -348,17 +348,17 @@ fn carry_out(
     let (set_aside, setup) = (&*shared.passed_over(), &*shared.setup.get());
     let (node, traced) = (request.node, request.traced);
     let deciding = Deciding { rules: &rules, moment, node, traced, set_aside, setup };
-    let (answer, turned) = deciding.command(&mut reader, command, deleted)?;
+    let (told, turned) = deciding.command(&mut reader, command, deleted)?;
     let mut besides = Vec::new();
     if let Command::Recompute(ids) = &request.command {
         besides.extend(up_to_date(ids));
     }
     if let Some(idempotency) = &request.idempotency {
-        besides.push(ask_remember(idempotency, &answer, moment)?);
+        besides.push(ask_remember(idempotency, &told.answer, moment)?);
     }
     besides.extend(ask_audit(request.audit.as_ref(), Some(ms(moment.now))));
     let next_wakeup = end_command(&mut reader, &turned, node, moment, besides)?;
-    Ok(Commanded::new(answer, turned, next_wakeup))
+    Ok(Commanded::new(told, turned, next_wakeup))
 }
 
 /// Writes what commands decided, and commits. Returns the next wakeup.
@@ -398,6 +398,13 @@ fn expect(reader: &mut PgTransactionReader<'_>, command: &Command) -> Result<(),
         }
         Command::DeleteSchedules(ids) | Command::Recompute(ids) => {
             reader.needs.schedules.extend(ids.iter().map(|id| id.0));
+        }
+        // Not only turns must wait for these, but also callers who start runs.
+        Command::PublishWorkflow(id)
+        | Command::PublishAgain(id)
+        | Command::ArchiveWorkflow(id)
+        | Command::PauseWorkflow { id, .. } => {
+            reader.needs.own.insert(id.0);
         }
         Command::PublishEvents { topic, events } => {
             reader.needs.topics.insert(topic.0);

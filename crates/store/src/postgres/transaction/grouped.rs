@@ -1,17 +1,19 @@
-//! Reports and heartbeats of workers: those that arrive while others are being committed share one
-//! transaction.
+//! Reports and heartbeats of workers, and starts by callers: those that arrive while others are
+//! being committed share one transaction.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-use engine::turn::{Answer, Command, Refused};
-use engine::{RunId, RunKey};
+use engine::turn::{Command, IfBusy, Refused};
+use engine::{RunId, RunKey, WorkflowId};
 use futures_channel::oneshot::{Receiver, Sender, channel};
 
-use crate::deciding::Deciding;
+use crate::deciding::{Deciding, Told};
 use crate::failure::Failure;
 use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
+use crate::postgres::transaction::access;
 use crate::postgres::transaction::core::{self, Core, Opened};
+use crate::postgres::transaction::load;
 use crate::postgres::transaction::lock_retry::LockNeeds;
 use crate::postgres::transaction::reader::PgTransactionReader;
 use crate::postgres::transaction::related_rows::{Related, find_listeners, prefetch_related};
@@ -19,6 +21,7 @@ use crate::postgres::transaction::report_loader::ReportLoader;
 use crate::postgres::transaction::shared::Shared;
 use crate::request::{CommandRequest, Commanded};
 use crate::rows::Row as _;
+use crate::stored::ms;
 
 /// How many commands share a transaction at most: their rows stay locked until it commits.
 const MOST: usize = 256;
@@ -42,8 +45,7 @@ struct Waiting {
     answer: Sender<Result<Commanded, Failure>>,
 }
 
-/// The run of a command that can share a transaction with others of its kind: if it is refused, it
-/// has changed nothing that the others see.
+/// The run that a command is about.
 fn run_of(command: &Command) -> Option<&RunId> {
     match command {
         Command::EndAttempt { id, .. } | Command::Heartbeat { id, .. } => Some(id),
@@ -51,9 +53,20 @@ fn run_of(command: &Command) -> Option<&RunId> {
     }
 }
 
-/// Whether a command can share a transaction with others.
+/// The workflow of which a command starts a run.
+fn started_by(command: &Command) -> Option<WorkflowId> {
+    match command {
+        // A start that does not wait looks at the runs in its way, and locks them.
+        Command::StartWorkflow { id, run } if run.if_busy == IfBusy::Wait => Some(*id),
+        _ => None,
+    }
+}
+
+/// Whether a command can share a transaction with others: if it is refused, it has changed nothing
+/// that the others see.
 pub(crate) fn can_share(request: &CommandRequest) -> bool {
-    request.idempotency.is_none() && request.audit.is_none() && run_of(&request.command).is_some()
+    let command = &request.command;
+    request.idempotency.is_none() && (run_of(command).is_some() || started_by(command).is_some())
 }
 
 impl GroupedCommands {
@@ -64,11 +77,13 @@ impl GroupedCommands {
         answered
     }
 
-    /// Takes commands that can be decided together: those of one node id.
+    /// Takes commands that can be decided together: those of one node id, and either starts or
+    /// commands about runs, which lock different rows.
     fn take(&self) -> Vec<Waiting> {
         let mut waiting = self.lock();
-        let node = waiting.front().map(|first| first.request.node);
-        let is_other = |other: &Waiting| Some(other.request.node) != node;
+        let kind = |one: &Waiting| (one.request.node, started_by(&one.request.command).is_some());
+        let first = waiting.front().map(kind);
+        let is_other = |other: &Waiting| Some(kind(other)) != first;
         let count = waiting.iter().position(is_other).unwrap_or(waiting.len()).min(MOST);
         waiting.drain(..count).collect()
     }
@@ -141,14 +156,19 @@ fn carry_out(
     let deciding = Deciding { rules: &rules, moment, node, traced, set_aside, setup };
     let commands = requests.iter().map(|request| request.command.clone());
     let (answers, turned) = deciding.commands(&mut reader, commands)?;
-    let next_wakeup = core::end_command(&mut reader, &turned, node, moment, Vec::new())?;
+    let accepted = requests.iter().zip(&answers).filter(|(_, answer)| answer.is_ok());
+    let audited = accepted.filter_map(|(request, _)| {
+        access::ask_audit(request.audit.as_ref(), Some(ms(moment.now)))
+    });
+    let audits = audited.collect();
+    let next_wakeup = core::end_command(&mut reader, &turned, node, moment, audits)?;
     let carrier = carrier(&answers, |at| !group[at].answer.is_canceled());
     let mut followed = Some(turned);
-    let answered = |(at, answer): (usize, Result<Answer, Refused>)| {
-        let answer = answer.map_err(Failure::Refused)?;
+    let answered = |(at, told): (usize, Result<Told, Refused>)| {
+        let told = told.map_err(Failure::Refused)?;
         Ok(match followed.take_if(|_| Some(at) == carrier) {
-            Some(turned) => Commanded::new(answer, turned, next_wakeup),
-            None => Commanded::beside(answer),
+            Some(turned) => Commanded::new(told, turned, next_wakeup),
+            None => Commanded::beside(told),
         })
     };
     Ok(answers.into_iter().enumerate().map(answered).collect())
@@ -161,13 +181,19 @@ fn carrier<A, R>(answers: &[Result<A, R>], is_awaited: impl Fn(usize) -> bool) -
     accepted().find(|at| is_awaited(*at)).or_else(|| accepted().next())
 }
 
-/// Finds, locks and loads the runs of the commands with their schedules, parents and workflows, in
-/// four round trips, however many they are.
+/// Finds, locks and loads the runs of the commands with their schedules and parents, and their
+/// workflows, in four round trips, however many they are.
 fn prefetch(
     reader: &mut PgTransactionReader<'_>,
     requests: &[&CommandRequest],
 ) -> Result<(), Failure> {
     let ids: Vec<&RunId> = requests.iter().filter_map(|request| run_of(&request.command)).collect();
+    let started = requests.iter().filter_map(|request| started_by(&request.command));
+    reader.needs.workflows.extend(started.map(|workflow| workflow.0));
+    if ids.is_empty() && reader.needs.is_only_workflows() {
+        let started = reader.needs.workflows.iter().copied().collect();
+        return load::started_workflows(reader.tx, &mut reader.loaded, started);
+    }
     find_keys(reader, &ids)?;
     let listeners = find_listeners(reader)?;
     let mut runs: Vec<i64> = reader.known_keys.values().map(|key| key.0).collect();

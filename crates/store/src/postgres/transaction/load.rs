@@ -97,7 +97,8 @@ macro_rules! unlimited {
 }
 
 /// Workflows with a limit or with handlers. An exclusive lock makes nodes take turns, because
-/// active runs are counted and handlers run one at a time.
+/// active runs are counted and handlers run one at a time. It leaves [`KEY_SHARED`] free, with which
+/// callers start runs.
 macro_rules! limited {
     ($how:literal) => {
         concat!(
@@ -105,7 +106,7 @@ macro_rules! limited {
             workflow_columns!(),
             " FROM workflows w WHERE w.id = ANY($1) AND (w.concurrency IS NOT NULL
                OR EXISTS (SELECT 1 FROM handlers h WHERE h.workflow = w.id))
-             ORDER BY w.id FOR UPDATE OF w",
+             ORDER BY w.id FOR ",
             $how
         )
     };
@@ -113,9 +114,13 @@ macro_rules! limited {
 
 const UNLIMITED: &str = unlimited!("SHARE OF w");
 const OWN_UNLIMITED: &str = unlimited!("UPDATE OF w");
-const LIMITED: &str = limited!("");
+const LIMITED: &str = limited!("NO KEY UPDATE OF w");
+const OWN_LIMITED: &str = limited!("UPDATE OF w");
 const FREE_UNLIMITED: &str = unlimited!("SHARE OF w SKIP LOCKED");
-const FREE_LIMITED: &str = limited!(" SKIP LOCKED");
+const FREE_LIMITED: &str = limited!("NO KEY UPDATE OF w SKIP LOCKED");
+/// Workflows of which callers start runs that the driver's next turn begins. The lock waits only
+/// for commands that publish, archive or pause the workflow, not for turns.
+const KEY_SHARED: &str = select_workflows!("WHERE w.id = ANY($1) ORDER BY w.id FOR KEY SHARE");
 const OWN_WORKFLOWS: &str = select_workflows!("WHERE w.id = ANY($1) ORDER BY w.id FOR UPDATE");
 const FREE_OWN_WORKFLOWS: &str =
     select_workflows!("WHERE w.id = ANY($1) ORDER BY w.id FOR UPDATE SKIP LOCKED");
@@ -464,8 +469,22 @@ pub(crate) fn pending(
 /// The queries for workflows. If one without a limit will be changed, all of those are locked
 /// exclusively in one statement, so that they are locked by id.
 pub(crate) fn ask_workflows(ids: Vec<i64>, is_alone: bool) -> [Query; 2] {
-    let unlimited = if is_alone { OWN_UNLIMITED } else { UNLIMITED };
-    [Query::new(unlimited, vec![param(ids.clone())]), Query::new(LIMITED, vec![param(ids)])]
+    let (unlimited, limited) = match is_alone {
+        true => (OWN_UNLIMITED, OWN_LIMITED),
+        false => (UNLIMITED, LIMITED),
+    };
+    [Query::new(unlimited, vec![param(ids.clone())]), Query::new(limited, vec![param(ids)])]
+}
+
+/// Loads workflows of which callers start runs, and locks them against being published, archived or
+/// paused meanwhile.
+pub(crate) fn started_workflows(
+    tx: &mut TxConnection,
+    loaded: &mut Loaded,
+    ids: Vec<i64>,
+) -> Result<(), Failure> {
+    let found = tx.one(KEY_SHARED, vec![param(ids)])?;
+    keep_workflows(loaded, &found, &[])
 }
 
 pub(crate) fn keep_workflows(

@@ -19,3 +19,11 @@ pub(crate) struct LockNeeds {
     /// How many times the transaction has begun anew because it needed more.
     pub(crate) rounds: usize,
 }
+
+impl LockNeeds {
+    /// Whether nothing is needed but workflows that are read.
+    pub(crate) fn is_only_workflows(&self) -> bool {
+        let LockNeeds { schedules, runs, own, workflows: _, topics, rounds: _ } = self;
+        [schedules, runs, own, topics].into_iter().all(BTreeSet::is_empty)
+    }
+}

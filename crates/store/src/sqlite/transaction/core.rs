@@ -176,11 +176,11 @@ impl Core {
             SqliteTransactionReader::new(&self.connection, &mut self.ids, &mut self.memory);
         let set_aside = &self.set_aside;
         let deciding = Deciding { rules: &rules, moment, node, traced, set_aside, setup: &setup };
-        let (answer, turned) = deciding.command(&mut reader, command, deleted)?;
+        let (told, turned) = deciding.command(&mut reader, command, deleted)?;
         drop(reader);
         apply(&self.connection, &turned.writes, moment.now)?;
         self.up_to_date(&recomputed)?;
-        Ok(Commanded::new(answer, turned, self.next_wakeup()?))
+        Ok(Commanded::new(told, turned, self.next_wakeup()?))
     }
 
     fn remembered(&self, idempotency: &Idempotency) -> Result<Option<Answer>, Failure> {
