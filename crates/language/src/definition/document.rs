@@ -67,7 +67,7 @@ pub(super) fn read(
     let on_failure = incident_actions::field(reading, &mut fields, "on_failure");
     let on_recovery = incident_actions::field(reading, &mut fields, "on_recovery");
     let outputs = fields.take("outputs").map(|field| outputs::read(reading, &field));
-    order::all_known(reading, &known);
+    order::all_known(reading, &known, &steps);
     // If the topics cannot be read, references to them are not reported as unknown.
     let topics = topics.unwrap_or(Some(Vec::new()));
     if let Some(topics) = &topics {

@@ -39,9 +39,9 @@ pub(crate) use reading::shape;
 pub use schema::{calendar_schema, schedule_keys, schedule_schema, schema};
 pub(crate) use schema::{rule_keys, timing_keys};
 pub use steps::{
-    Action, AgentTask, CONNECTION_HEADERS, Channel, EXEC_NOT_ALLOWED, ExecAction, ForEach, Gateway,
-    GatewayKind, HttpAction, HumanApproval, Notification, Publish, Route, ScriptAction, SubProcess,
-    Timer, WaitFor, WorkerAction,
+    ANSWER_HEADERS, Action, AgentTask, CONNECTION_HEADERS, Channel, EXEC_NOT_ALLOWED, ExecAction,
+    ForEach, Gateway, GatewayKind, HttpAction, HumanApproval, Notification, Publish, Route,
+    ScriptAction, SubProcess, Timer, WaitFor, WorkerAction, output_schema,
 };
 pub use text::{Flaw, ScriptText, cut, described_script_texts, script_texts};
 pub(crate) use time::duration;

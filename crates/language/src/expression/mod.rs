@@ -18,11 +18,12 @@
 //!
 //! let named = check_template("{{ steps.check-rows.output.good }}").unwrap();
 //! assert_eq!(named.steps[0].id, "check-rows");
-//! assert_eq!(check_template("{{ inptu.day }}").unwrap_err()[0].remedy.as_deref(), Some("input"));
+//! assert_eq!(check_template("{{ inptu.day }}").unwrap_err().faults[0].remedy.as_deref(), Some("input"));
 //! ```
 
 mod evaluate;
 mod fault;
+mod fields;
 mod filters;
 pub mod limits;
 mod operators;
@@ -36,10 +37,9 @@ mod syntax;
 use serde_json::{Map, Value};
 
 pub use fault::{ExpressionError, Fault};
-pub use references::{
-    Base, Key, OF_A_RUN, OF_A_WORKFLOW, OF_AN_EVENT, Path, References, Root, StepReference,
-    ValueReference,
-};
+pub(crate) use fields::{OF_A_CALL, OF_A_STATUS, OF_AN_ERROR};
+pub use fields::{OF_A_RUN, OF_A_WORKFLOW, OF_AN_EVENT, event, run, workflow};
+pub use references::{Base, Key, Path, References, Root, StepReference, ValueReference};
 pub use requirement::{Requirement, requirement, value_class};
 pub use scope::Scope;
 
@@ -47,24 +47,39 @@ use evaluate::Evaluation;
 use pieces::{Piece, is_template, only_expression, pieces};
 use syntax::Source;
 
-/// The names that a condition uses, or why it is invalid. `{{ … }}` around the whole condition is
-/// allowed.
-pub fn check_condition(text: &str) -> Result<References, Fault> {
-    let (inside, at) = inside(text)?;
-    let mut references = References::default();
-    references.add(inside, at)?;
-    Ok(references)
+/// A condition or text that is invalid.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Invalid {
+    /// Everything that is wrong with it, in the order of the text.
+    pub faults: Vec<Fault>,
+    /// The names that its valid parts use.
+    pub references: References,
 }
 
-/// The names that the templates of a text use, or the first fault of each faulty template.
-pub fn check_template(text: &str) -> Result<References, Vec<Fault>> {
+impl From<Fault> for Invalid {
+    fn from(fault: Fault) -> Invalid {
+        Invalid { faults: vec![fault], references: References::default() }
+    }
+}
+
+/// The names that a condition uses, or why it is invalid. `{{ … }}` around the whole condition is
+/// allowed.
+pub fn check_condition(text: &str) -> Result<References, Invalid> {
+    let (inside, at) = inside(text)?;
+    let mut references = References::default();
+    let faults = references.add(inside, at);
+    if faults.is_empty() { Ok(references) } else { Err(Invalid { faults, references }) }
+}
+
+/// The names that the templates of a text use, or why it is invalid.
+pub fn check_template(text: &str) -> Result<References, Invalid> {
     let (mut references, mut faults) = (References::default(), Vec::new());
-    for piece in pieces(text).map_err(|fault| vec![fault])? {
+    for piece in pieces(text)? {
         if let Piece::Expression { text, at } = piece {
-            faults.extend(references.add(text, at).err());
+            faults.extend(references.add(text, at));
         }
     }
-    if faults.is_empty() { Ok(references) } else { Err(faults) }
+    if faults.is_empty() { Ok(references) } else { Err(Invalid { faults, references }) }
 }
 
 /// Where the value that a text yields comes from, if the text is one template.

@@ -5,34 +5,9 @@ use std::ops::Range;
 use minijinja::machinery::ast::{BinOpKind, CallArg, Expr};
 
 use super::fault::Fault;
+use super::fields::OF_A_STEP;
 use super::syntax::Source;
 use super::{filters, operators};
-
-/// The fields of a step.
-const OF_A_STEP: [&str; 3] = ["output", "status", "error"];
-/// The fields of a run. Without a schedule, trigger or handler, those fields are `null`.
-pub const OF_A_RUN: [&str; 15] = [
-    "id",
-    "schedule_id",
-    "schedule_name",
-    "n",
-    "retry",
-    "nominal_at",
-    "effective_at",
-    "triggered_by",
-    "by",
-    "merged",
-    "created_at",
-    "started_at",
-    "trigger_id",
-    "event",
-    "handler",
-];
-/// The fields of a workflow.
-pub const OF_A_WORKFLOW: [&str; 2] = ["name", "version"];
-/// The fields of an event.
-pub const OF_AN_EVENT: [&str; 6] =
-    ["topic", "message_id", "title", "payload", "causes", "created_at"];
 
 /// The names at which expressions begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -64,6 +39,15 @@ impl Root {
         Root::Secrets,
     ];
 
+    /// Whether the values with this name are what somebody has given to the run.
+    pub(crate) fn is_payload(self) -> bool {
+        matches!(self, Root::Input | Root::Item)
+    }
+
+    fn named(name: &str) -> Option<Root> {
+        Root::ALL.into_iter().find(|root| root.name() == name)
+    }
+
     /// The name in expressions.
     pub fn name(self) -> &'static str {
         match self {
@@ -88,11 +72,11 @@ pub struct References {
     pub steps: Vec<StepReference>,
     /// The literal names of secrets, in the order of the text.
     pub secrets: Vec<String>,
-    /// The references to parts of `input` and `item`, in the order of the text.
+    /// The references to parts of everything but steps, in the order of the text.
     pub values: Vec<ValueReference>,
 }
 
-/// A reference to a part of `input` or of `item`.
+/// A reference to a part of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueReference {
     pub path: Path,
@@ -114,7 +98,7 @@ pub struct Path {
 /// The value at which a [`Path`] begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Base {
-    /// The value of a scope that is named `input` or `item`.
+    /// The value of a scope with this name.
     Root(Root),
     /// One of these values. An empty list is a value of which no part exists, so it is none.
     OneOf(Vec<Path>),
@@ -133,45 +117,48 @@ pub enum Key {
     Computed,
 }
 
-impl Key {
-    fn name(self) -> Option<String> {
-        match self {
-            Key::Name(name) => Some(name),
-            Key::Index | Key::Computed => None,
-        }
-    }
-}
-
 /// A reference to a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepReference {
     pub id: String,
-    /// `output`, `status` or `error`; `None` for the step as a whole.
-    pub attribute: Option<String>,
-    /// The field of the step's output that is read. `None` if the expression allows a missing one.
-    pub output_field: Option<String>,
+    /// The span of the step and its `output`, `status` or `error`.
     pub span: Range<usize>,
+    /// The part of it. The first key of its path is the id.
+    pub value: ValueReference,
 }
 
 impl References {
-    /// Adds the names that an expression uses, which begins at `at` in its text.
-    pub(super) fn add(&mut self, expression: &str, at: usize) -> Result<(), Fault> {
-        let source = Source::new(expression, at)?;
-        let parsed = source.parse()?;
-        self.visit(&source, &parsed)
+    /// Adds the names that an expression uses, which begins at `at` in its text. Returns its
+    /// faults.
+    pub(super) fn add(&mut self, expression: &str, at: usize) -> Vec<Fault> {
+        let source = match Source::new(expression, at) {
+            Ok(source) => source,
+            Err(fault) => return vec![fault],
+        };
+        match source.parse() {
+            Ok(parsed) => self.visit(&source, &parsed),
+            Err(fault) => vec![fault],
+        }
     }
 
-    /// Adds the names that an expression uses.
-    pub(super) fn visit(&mut self, source: &Source<'_>, expr: &Expr<'_>) -> Result<(), Fault> {
-        let before = self.values.len();
-        let mut walk = Walk { source, found: self, may_be_missing: false, tested: Vec::new() };
-        walk.expr(expr)?;
-        let tested = walk.tested;
-        for value in &mut self.values[before..] {
+    /// Adds the names that an expression uses. Returns its faults.
+    pub(super) fn visit(&mut self, source: &Source<'_>, expr: &Expr<'_>) -> Vec<Fault> {
+        let (values, steps) = (self.values.len(), self.steps.len());
+        let mut walk = Walk {
+            source,
+            found: self,
+            may_be_missing: false,
+            tested: Vec::new(),
+            faults: Vec::new(),
+        };
+        walk.expr(expr);
+        let Walk { tested, faults, .. } = walk;
+        let steps = self.steps[steps..].iter_mut().map(|step| &mut step.value);
+        for value in self.values[values..].iter_mut().chain(steps) {
             let common = tested.iter().map(|tested| common_keys(tested, &value.path)).max();
             value.optional_keys = value.optional_keys.max(common.unwrap_or(0));
         }
-        Ok(())
+        faults
     }
 }
 
@@ -209,11 +196,7 @@ fn path_of(expr: &Expr<'_>) -> Path {
     keys.reverse();
     let one_of = |exprs: &[&Expr<'_>]| Base::OneOf(exprs.iter().map(|it| path_of(it)).collect());
     let base = match at {
-        Expr::Var(var) => match var.id {
-            "input" => Base::Root(Root::Input),
-            "item" => Base::Root(Root::Item),
-            _ => Base::Unknown,
-        },
+        Expr::Var(var) => Root::named(var.id).map_or(Base::Unknown, Base::Root),
         Expr::IfExpr(choice) => match &choice.false_expr {
             Some(other) => one_of(&[&choice.true_expr, other]),
             None => Base::Unknown,
@@ -249,205 +232,184 @@ struct Walk<'w, 't> {
     may_be_missing: bool,
     /// The paths that the expression tests with `is defined` or `is undefined`.
     tested: Vec<Path>,
+    faults: Vec<Fault>,
 }
 
 impl Walk<'_, '_> {
-    fn expr(&mut self, expr: &Expr<'_>) -> Result<(), Fault> {
+    fn expr(&mut self, expr: &Expr<'_>) {
         match expr {
             Expr::Var(_) | Expr::GetAttr(_) | Expr::GetItem(_) => self.way(expr),
             Expr::Const(value) => {
                 let place = self.source.place(value.span());
-                operators::constant(&value.value, place).map(drop)
+                self.note(operators::constant(&value.value, place).map(drop));
             }
             Expr::UnaryOp(op) => self.expr(&op.expr),
             Expr::BinOp(op) => {
-                self.expr(&op.left)?;
-                self.expr(&op.right)
+                self.expr(&op.left);
+                self.expr(&op.right);
             }
             Expr::Compare(compare) => {
-                self.expr(&compare.expr)?;
-                compare.ops.iter().try_for_each(|op| self.expr(&op.expr))
+                self.expr(&compare.expr);
+                compare.ops.iter().for_each(|op| self.expr(&op.expr));
             }
             Expr::IfExpr(choice) => {
-                self.expr(&choice.test_expr)?;
-                self.expr(&choice.true_expr)?;
-                choice.false_expr.as_ref().map_or_else(
-                    || {
+                self.expr(&choice.test_expr);
+                self.expr(&choice.true_expr);
+                match &choice.false_expr {
+                    Some(other) => self.expr(other),
+                    None => {
                         let place = self.source.place(choice.span());
-                        Err(Fault::new("expression", place, "an if without else")
-                            .suggest("a if condition else b"))
-                    },
-                    |other| self.expr(other),
-                )
+                        let fault = Fault::new("expression", place, "an if without else");
+                        self.faults.push(fault.suggest("a if condition else b"));
+                    }
+                }
             }
             Expr::Filter(filter) => {
                 let place = self.source.place(filter.span());
-                filters::check(filter.name, filter.args.len(), place.clone())?;
-                let inner = filter.expr.iter();
-                match filter.name {
-                    "default" => inner.into_iter().try_for_each(|expr| self.maybe(expr))?,
-                    _ => inner.into_iter().try_for_each(|expr| self.expr(expr))?,
+                self.note(filters::check(filter.name, filter.args.len(), place.clone()));
+                match (filter.name, &filter.expr) {
+                    ("default", Some(inner)) => self.maybe(inner),
+                    (_, Some(inner)) => self.expr(inner),
+                    (_, None) => {}
                 }
-                self.arguments(&filter.args, place)
+                self.arguments(&filter.args, place);
             }
             Expr::Test(test) => {
                 let place = self.source.place(test.span());
-                operators::check_test(test.name, test.args.len(), place.clone())?;
+                self.note(operators::check_test(test.name, test.args.len(), place));
                 if matches!(test.name, "defined" | "undefined") {
                     self.tested.push(path_of(&test.expr));
                 }
-                self.maybe(&test.expr)
+                self.maybe(&test.expr);
             }
-            Expr::List(list) => list.items.iter().try_for_each(|item| self.expr(item)),
-            Expr::Tuple(tuple) => tuple.items.iter().try_for_each(|item| self.expr(item)),
+            Expr::List(list) => list.items.iter().for_each(|item| self.expr(item)),
+            Expr::Tuple(tuple) => tuple.items.iter().for_each(|item| self.expr(item)),
             Expr::Map(map) => {
-                map.keys.iter().chain(&map.values).try_for_each(|item| self.expr(item))
+                map.keys.iter().chain(&map.values).for_each(|item| self.expr(item));
             }
             Expr::Call(call) => {
                 let place = self.source.place(call.span());
-                Err(Fault::new("function", place, "there are no functions")
-                    .allow(format!("filters, such as {}", filters::names().join(", "))))
+                let fault = Fault::new("function", place, "there are no functions");
+                let filters = format!("filters, such as {}", filters::names().join(", "));
+                self.faults.push(fault.allow(filters));
             }
             Expr::Slice(slice) => {
                 let place = self.source.place(slice.span());
-                Err(Fault::new("expression", place, "there are no slices")
-                    .suggest("an item, such as input.rows[0]"))
+                let fault = Fault::new("expression", place, "there are no slices");
+                self.faults.push(fault.suggest("an item, such as input.rows[0]"));
             }
         }
+    }
+
+    fn note(&mut self, checked: Result<(), Fault>) {
+        self.faults.extend(checked.err());
     }
 
     /// Visits an expression whose value may be missing.
-    fn maybe(&mut self, expr: &Expr<'_>) -> Result<(), Fault> {
+    fn maybe(&mut self, expr: &Expr<'_>) {
         let before = std::mem::replace(&mut self.may_be_missing, true);
-        let found = self.expr(expr);
+        self.expr(expr);
         self.may_be_missing = before;
-        found
     }
 
-    fn arguments(&mut self, args: &[CallArg<'_>], place: Range<usize>) -> Result<(), Fault> {
-        args.iter().try_for_each(|arg| match arg {
-            CallArg::Pos(expr) => self.expr(expr),
-            _ => Err(Fault::new("filter", place.clone(), "a filter's values have no names")
-                .suggest("default(0)")),
-        })
+    fn arguments(&mut self, args: &[CallArg<'_>], place: Range<usize>) {
+        for arg in args {
+            match arg {
+                CallArg::Pos(expr) => self.expr(expr),
+                _ => {
+                    let fault =
+                        Fault::new("filter", place.clone(), "a filter's values have no names");
+                    self.faults.push(fault.suggest("default(0)"));
+                }
+            }
+        }
     }
 
     /// Visits a value and the keys that follow it.
-    fn way(&mut self, expr: &Expr<'_>) -> Result<(), Fault> {
-        let mut parts = Vec::new();
+    fn way(&mut self, expr: &Expr<'_>) {
+        let path = path_of(expr);
+        // Where each key ends, from the last one to the first.
+        let mut ends = Vec::new();
         let mut at = expr;
         let var = loop {
-            let (inner, key, span) = match at {
-                Expr::GetAttr(attr) => (&attr.expr, Key::Name(attr.name.to_owned()), attr.span()),
+            let (inner, span) = match at {
+                Expr::GetAttr(attr) => (&attr.expr, attr.span()),
                 Expr::GetItem(item) => {
-                    self.expr(&item.subscript_expr)?;
-                    (&item.expr, key(&item.subscript_expr), item.span())
+                    self.expr(&item.subscript_expr);
+                    (&item.expr, item.span())
                 }
                 Expr::Var(var) => break var,
                 other => {
-                    self.expr(other)?;
+                    self.expr(other);
                     let base = Base::OneOf(vec![path_of(other)]);
-                    let path = Path { base, keys: path_of(expr).keys };
-                    self.value(path, self.source.place(expr.span()));
-                    return Ok(());
+                    self.value(Path { base, ..path }, self.source.place(expr.span()));
+                    return;
                 }
             };
-            parts.push((key.name(), self.source.place(span).end));
+            ends.push(self.source.place(span).end);
             at = inner;
         };
         let place = self.source.place(var.span());
-        if var.id == "null" && parts.is_empty() {
-            return Ok(());
+        if var.id == "null" && ends.is_empty() {
+            return;
         }
-        let root = root(var.id, &place)?;
+        let Some(root) = Root::named(var.id) else {
+            self.faults.push(unknown_root(var.id, place));
+            return;
+        };
         self.found.roots.push((root, place.clone()));
-        let mut parts = parts.into_iter().rev();
-        match root {
-            Root::Input | Root::Item => {
-                let end = parts.next_back().map_or(place.end, |(_, end)| end);
-                self.value(path_of(expr), place.start..end);
-                Ok(())
-            }
-            Root::Steps => self.step(place, parts.next(), parts.next(), parts.next()),
-            Root::Secrets => {
-                self.found.secrets.extend(parts.next().and_then(|(name, _)| name));
-                Ok(())
-            }
-            Root::Run => {
-                let field = parts.next();
-                let is_event = matches!(&field, Some((Some(name), _)) if name == "event");
-                shown("a run", &OF_A_RUN, place.clone(), field)?;
-                let of_event = parts.next().filter(|_| is_event);
-                shown("an event", &OF_AN_EVENT, place, of_event)
-            }
-            Root::Workflow => shown("a workflow", &OF_A_WORKFLOW, place, parts.next()),
-            Root::Event => shown("an event", &OF_AN_EVENT, place, parts.next()),
-            Root::Index => shown("the index, a number,", &[], place, parts.next()),
+        if root == Root::Steps {
+            ends.reverse();
+            return self.step(place, path, &ends);
         }
+        if let (Root::Secrets, Some(Key::Name(name))) = (root, path.keys.first()) {
+            self.found.secrets.push(name.clone());
+        }
+        let end = ends.first().copied().unwrap_or(place.end);
+        self.value(path, place.start..end);
     }
 
     fn value(&mut self, path: Path, span: Range<usize>) {
+        let value = self.reference(path, span);
+        self.found.values.push(value);
+    }
+
+    fn reference(&self, path: Path, span: Range<usize>) -> ValueReference {
         let optional_keys = if self.may_be_missing { path.keys.len() } else { 0 };
-        self.found.values.push(ValueReference { path, span, optional_keys });
+        ValueReference { path, span, optional_keys }
     }
 
-    fn step(
-        &mut self,
-        root: Range<usize>,
-        id: Option<(Option<String>, usize)>,
-        attribute: Option<(Option<String>, usize)>,
-        field: Option<(Option<String>, usize)>,
-    ) -> Result<(), Fault> {
-        let Some((Some(id), end)) = id else {
+    /// Adds a reference to a step. `ends` is where each key of the path ends.
+    fn step(&mut self, root: Range<usize>, path: Path, ends: &[usize]) {
+        let Some(Key::Name(id)) = path.keys.first() else {
             let fault = Fault::new("step", root, "which step is meant has to be written out");
-            return Err(fault.suggest("steps.<id>.output, or steps[\"<id>\"].output"));
+            self.faults.push(fault.suggest("steps.<id>.output, or steps[\"<id>\"].output"));
+            return;
         };
-        let mut span = root.start..end;
-        let attribute = match attribute {
-            Some((Some(name), end)) if OF_A_STEP.contains(&name.as_str()) => {
-                span.end = end;
-                Some(name)
-            }
-            Some((name, end)) => {
-                let name = name.unwrap_or_default();
+        let end = ends.get(1).or(ends.first()).copied().unwrap_or(root.end);
+        let (id, span) = (id.clone(), root.start..end);
+        match path.keys.get(1) {
+            Some(Key::Name(name)) if OF_A_STEP.contains(&name.as_str()) => {}
+            None => {}
+            Some(other) => {
+                let name = match other {
+                    Key::Name(name) => name,
+                    Key::Index | Key::Computed => "",
+                };
                 let message = "a step shows its output, status and error, and nothing else";
-                return Err(Fault::new("step", root.start..end, message)
-                    .allow(OF_A_STEP.join(", "))
-                    .did_you_mean(&name, OF_A_STEP));
+                let fault = Fault::new("step", span, message).allow(OF_A_STEP.join(", "));
+                self.faults.push(fault.did_you_mean(name, OF_A_STEP));
+                return;
             }
-            None => None,
-        };
-        let is_certain = attribute.as_deref() == Some("output") && !self.may_be_missing;
-        let output_field = field.filter(|_| is_certain).and_then(|(name, _)| name);
-        self.found.steps.push(StepReference { id, attribute, output_field, span });
-        Ok(())
+        }
+        let end = ends.last().copied().unwrap_or(root.end);
+        let value = self.reference(path, root.start..end);
+        self.found.steps.push(StepReference { id, span, value });
     }
 }
 
-/// Checks a field of something whose fields are known.
-fn shown(
-    what: &str,
-    known: &[&'static str],
-    root: Range<usize>,
-    part: Option<(Option<String>, usize)>,
-) -> Result<(), Fault> {
-    let Some((Some(name), end)) = part else { return Ok(()) };
-    if known.contains(&name.as_str()) {
-        return Ok(());
-    }
-    let message = format!("{what} has no {}", crate::definition::cut(&name));
-    let fault = Fault::new("field", root.start..end, message);
-    if known.is_empty() {
-        return Err(fault);
-    }
-    let fault = fault.allow(known.join(", "));
-    Err(fault.did_you_mean(&name, known.iter().copied()))
-}
-
-fn root(name: &str, place: &Range<usize>) -> Result<Root, Fault> {
-    Root::ALL.into_iter().find(|root| root.name() == name).ok_or_else(|| {
-        let names = Root::ALL.map(Root::name);
-        let message = format!("unknown name {}", crate::definition::cut(name));
-        Fault::new("name", place.clone(), message).allow(names.join(", ")).did_you_mean(name, names)
-    })
+fn unknown_root(name: &str, place: Range<usize>) -> Fault {
+    let names = Root::ALL.map(Root::name);
+    let message = format!("unknown name {}", crate::definition::cut(name));
+    Fault::new("name", place, message).allow(names.join(", ")).did_you_mean(name, names)
 }

@@ -98,6 +98,6 @@ fn event_field(expr: &Expr<'_>) -> Option<Vec<String>> {
 
 fn mentions_event(source: &Source<'_>, expr: &Expr<'_>) -> bool {
     let mut found = References::default();
-    let visited = found.visit(source, expr);
-    visited.is_err() || found.roots.iter().any(|(root, _)| *root == Root::Event)
+    let faults = found.visit(source, expr);
+    !faults.is_empty() || found.roots.iter().any(|(root, _)| *root == Root::Event)
 }

@@ -33,8 +33,9 @@ fn fails(expression: &str, code: &str) {
 
 #[track_caller]
 fn refused(expression: &str, code: &str, part: &str) {
-    let fault = check_condition(expression).expect_err(expression);
-    assert_eq!((fault.code, &expression[fault.span.clone()]), (code, part), "{fault:?}");
+    let faults = check_condition(expression).expect_err(expression).faults;
+    let told: Vec<_> = faults.iter().map(|f| (f.code, &expression[f.span.clone()])).collect();
+    assert_eq!(told, [(code, part)], "{faults:?}");
 }
 
 #[test]
@@ -101,8 +102,8 @@ fn conditions() {
         assert_eq!(holds(condition, &scope()), Ok(expected), "{condition}");
     }
     assert_eq!(holds("input.name > 3", &scope()).unwrap_err().code, "type");
-    assert_eq!(check_condition("a {{ input.a }}").unwrap_err().code, "condition");
-    assert_eq!(check_condition("").unwrap_err().code, "expression");
+    assert_eq!(check_condition("a {{ input.a }}").unwrap_err().faults[0].code, "condition");
+    assert_eq!(check_condition("").unwrap_err().faults[0].code, "expression");
 }
 
 #[test]
@@ -186,9 +187,15 @@ fn what_is_named() {
     assert_eq!(roots, [Root::Steps, Root::Input, Root::Secrets]);
     let step = StepReference {
         id: "a-b".into(),
-        attribute: Some("output".into()),
-        output_field: Some("x".into()),
         span: 5..21,
+        value: ValueReference {
+            path: Path {
+                base: Base::Root(Root::Steps),
+                keys: ["a-b", "output", "x"].map(|key| Key::Name(key.into())).to_vec(),
+            },
+            span: 5..23,
+            optional_keys: 0,
+        },
     };
     assert_eq!((named.steps, named.secrets), (vec![step], vec!["key".to_owned()]));
     let named = check_condition("input.x[steps['c'].status] is defined").unwrap();
@@ -215,9 +222,12 @@ fn what_is_refused_before_it_is_used() {
     refused("input.a b", "expression", "b");
     refused("'a", "expression", "'a");
     refused("99999999999999999999 > 1", "number", "99999999999999999999");
-    let fault = check_template("x {{ input.a }} {{ imput.b }} {{ nope.c }}").unwrap_err();
-    assert_eq!(fault.len(), 2, "each template is told");
-    let fault = &fault[0];
+    let all = "x {{ input.a }} {{ imput.b ~ nope.c }} {{ steps.x.outptu | each }}";
+    let Invalid { faults, references } = check_template(all).unwrap_err();
+    let codes: Vec<&str> = faults.iter().map(|fault| fault.code).collect();
+    assert_eq!(codes, ["name", "name", "filter", "step"], "each fault is told");
+    assert_eq!(references.roots.len(), 2, "what is valid is known");
+    let fault = &faults[0];
     assert_eq!((fault.span.clone(), fault.remedy.as_deref()), (19..24, Some("input")));
 }
 
@@ -249,10 +259,10 @@ fn bounded() {
         "a.".repeat(2_000) + "a",
         "x".repeat(5_000),
     ] {
-        assert_eq!(check_condition(&deep).unwrap_err().code, "limit", "{deep}");
+        assert_eq!(check_condition(&deep).unwrap_err().faults[0].code, "limit", "{deep}");
         assert_eq!(holds(&deep, &scope).unwrap_err().code, "limit", "{deep}");
     }
-    assert_eq!(check_template(&"{{ 1 }}".repeat(1_001)).unwrap_err()[0].code, "limit");
+    assert_eq!(check_template(&"{{ 1 }}".repeat(1_001)).unwrap_err().faults[0].code, "limit");
 }
 
 /// The deepest and longest allowed expressions do not overflow the stack of a small thread.
@@ -355,7 +365,11 @@ proptest! {
                 let codes = ["undefined", "type", "number", "limit"];
                 prop_assert!(codes.contains(&error.code), "{}: {:?}", written, error);
             },
-            Err(fault) => prop_assert!(written.get(fault.span.clone()).is_some(), "{written}: {fault:?}"),
+            Err(Invalid { faults, .. }) => {
+                prop_assert!(!faults.is_empty());
+                let are_inside = faults.iter().all(|f| written.get(f.span.clone()).is_some());
+                prop_assert!(are_inside, "{written}: {faults:?}");
+            }
         }
     }
 }

@@ -155,9 +155,60 @@ impl NoSuchPart<'_> {
     pub fn is_of_list(&self) -> bool {
         self.of.may_be(JsonType::Array) && !self.of.may_be(JsonType::Object)
     }
+
+    /// The only field of the value that may be anything, if there is one.
+    pub fn free(&self) -> Option<&str> {
+        let mut free = self.of.properties.iter().filter(|(_, of)| **of == InputSchema::default());
+        free.next().filter(|_| free.next().is_none()).map(|(name, _)| name.as_str())
+    }
+
+    /// A description of the value for people, if its schema names its types and no mapping is among
+    /// them.
+    pub fn plain(&self) -> Option<String> {
+        let of = self.of;
+        let is_typed = !of.types.is_empty() && of.choices.is_empty() && of.only.is_none();
+        (is_typed && !of.may_be(JsonType::Object)).then(|| of.words())
+    }
 }
 
 impl InputSchema {
+    fn of_type(kind: JsonType) -> InputSchema {
+        InputSchema { types: vec![kind], ..InputSchema::default() }
+    }
+
+    pub(crate) fn text() -> InputSchema {
+        InputSchema::of_type(JsonType::String)
+    }
+
+    pub(crate) fn number() -> InputSchema {
+        InputSchema::of_type(JsonType::Number)
+    }
+
+    pub(crate) fn boolean() -> InputSchema {
+        InputSchema::of_type(JsonType::Boolean)
+    }
+
+    pub(crate) fn list_of(items: InputSchema) -> InputSchema {
+        InputSchema { items: Some(Box::new(items)), ..InputSchema::of_type(JsonType::Array) }
+    }
+
+    /// A mapping that has no other fields than these.
+    pub(crate) fn mapping<'n>(
+        fields: impl IntoIterator<Item = (&'n str, InputSchema)>,
+    ) -> InputSchema {
+        let properties = fields.into_iter().map(|(name, schema)| (name.to_owned(), schema));
+        InputSchema {
+            properties: properties.collect(),
+            additional_properties: Some(Additional::Allowed(false)),
+            ..InputSchema::of_type(JsonType::Object)
+        }
+    }
+
+    pub(crate) fn or_null(mut self) -> InputSchema {
+        self.types.push(JsonType::Null);
+        self
+    }
+
     /// The schema of the part that these keys lead to, `None` if nothing is known of it, or the key
     /// that cannot lead anywhere.
     pub fn part(&self, keys: &[Key]) -> Result<Option<&InputSchema>, NoSuchPart<'_>> {

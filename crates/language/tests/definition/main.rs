@@ -6,6 +6,7 @@ mod handler_flaws;
 mod handlers;
 mod hostile;
 mod injection;
+mod known_fields;
 mod pasted;
 mod printed;
 mod processes;

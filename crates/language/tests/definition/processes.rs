@@ -27,18 +27,18 @@ steps:
     compensation:
       type: http
       method: DELETE
-      url: "https://example.com/locks/{{ steps.look-up.output.lock }}"
+      url: "https://example.com/locks/{{ steps.look-up.output.body.lock }}"
       retry: { max: 5 }
       timeout: 10s
   - id: large
     type: gateway
     depends_on: look-up
     routes:
-      - { condition: steps.look-up.output.total > 1000, target: approve }
+      - { condition: steps.look-up.output.body.total > 1000, target: approve }
     default_route: pay
   - id: approve
     type: human_approval
-    title: Pay {{ steps.look-up.output.total }}?
+    title: Pay {{ steps.look-up.output.body.total }}?
     description: "From {{ workflow.name }}"
     assignees: [boss@example.com, "{{ input.owner }}"]
     deadline:
@@ -54,7 +54,7 @@ steps:
   - id: pay
     type: worker
     queue: payments
-    input: { total: "{{ steps.look-up.output.total }}", note: "run {{ run.id }}" }
+    input: { total: "{{ steps.look-up.output.body.total }}", note: "run {{ run.id }}" }
     condition: "{{ steps.large.status == 'completed' }}"
     on_error: "goto_step: tell"
   - { id: wait, type: timer, delay: 2 working hours, depends_on: [pay, approve] }
@@ -62,7 +62,7 @@ steps:
   - { id: by, type: timer, delay: "{{ input.delay }}" }
   - id: each
     type: for_each
-    items: "{{ steps.look-up.output.rows }}"
+    items: "{{ steps.look-up.output.body.rows }}"
     max_parallel: 3
     step: { type: exec, command: [print, "{{ item.name }}", "{{ index }}"] }
     depends_on: look-up
@@ -84,7 +84,7 @@ steps:
     subject: Invoice {{ input.id }}
     message: "{{ steps.look-up.error | default('paid') }}"
 outputs:
-  - { name: total, source: "{{ steps.look-up.output.total }}" }
+  - { name: total, source: "{{ steps.look-up.output.body.total }}" }
   - { name: all, source: { paid: "{{ steps.pay.status }}" } }
 "#;
 

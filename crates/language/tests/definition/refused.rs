@@ -313,30 +313,6 @@ fn yaml() {
     assert_eq!((refuse_bytes(b"a\n\xff")[0].line, refuse_bytes(b"a\n\xff")[0].column), (2, 1));
 }
 
-/// Types of steps that always have the same output say so, unless an expression allows that a field
-/// is missing.
-#[test]
-fn fields_that_the_output_of_a_step_does_not_have() {
-    for (before, right, wrong) in [
-        ("type: human_approval, title: Go?", "decision", "decison"),
-        ("type: timer, delay: 1s", "waited_seconds", "waited_second"),
-        ("type: wait_for, topic: t", "payload", "paylod"),
-    ] {
-        let text = |condition: &str| {
-            format!(
-                "name: t\ntopics: [t]\nsteps:\n  - {{id: a, {before}}}\n  \
-                 - {{id: b, type: noop, depends_on: a, condition: {condition}}}\n"
-            )
-        };
-        let flaws = refuse(&text(&format!("steps.a.output.{wrong} == 1")));
-        let [flaw] = &flaws[..] else { panic!("{wrong}: {flaws:?}") };
-        assert_eq!((flaw.code, flaw.path.as_str()), ("field", "steps[1].condition"), "{wrong}");
-        assert_eq!(flaw.remedy.as_deref(), Some(right), "{wrong}");
-        crate::accept(&text(&format!("steps.a.output.{right} == 1")));
-        crate::accept(&text(&format!("steps.a.output.{wrong} is defined")));
-    }
-}
-
 #[test]
 fn names_that_cannot_be_known() {
     for (step, code, remedy) in [
@@ -438,7 +414,7 @@ fn fields_that_the_schema_of_the_input_does_not_list() {
         (rows, "{{ input.rows[index].z }}", "input.rows[…] has no z"),
         (rows, "{{ input.rows.id }}", "input.rows is a list and has no id"),
         (rows, "{{ item.z }}", "item has no z"),
-        (rows, "{{ item.id.z }}", "item.id has no z"),
+        (rows, "{{ item.id.z }}", "item.id is a whole number and has no z"),
         ("'{{ input.payload.rows }}'", "{{ item.z }}", "item has no z"),
         (rows, "{{ (input.rows | first).z }}", "input.rows[…] has no z"),
         (rows, "{{ (input.rows | last).z }}", "input.rows[…] has no z"),
@@ -447,13 +423,13 @@ fn fields_that_the_schema_of_the_input_does_not_list() {
             "{{ (input.rows[0] if input.s else input.rows[1]).z }}",
             "input.rows[…] or input.rows[…] has no z",
         ),
-        (rows, "{{ index.z }}", "the index, a number, has no z"),
+        (rows, "{{ index.z }}", "index is a number and has no z"),
         ("'{{ input.rows | default([]) }}'", "{{ item.z }}", "item has no z"),
         ("'{{ input.rows if input.s else [] }}'", "{{ item.z }}", "item has no z"),
         ("'{{ input.s }}'", "{{ item.z }}", "input.s is not a list by the input's schema"),
         ("'{{ input.o }}'", "{{ item }}", "input.o is not a list by the input's schema"),
         (written, "{{ item.z }}", "item has no z"),
-        ("[a, b]", "{{ item.z }}", "item has no z"),
+        ("[a, b]", "{{ item.z }}", "item is a text and has no z"),
     ] {
         let flaws = refuse(&over(items, wrong));
         let told: Vec<&str> = flaws.iter().map(|flaw| flaw.message.as_str()).collect();

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use language::definition::HttpAction;
+use language::definition::{ANSWER_HEADERS, HttpAction};
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use reqwest::{Response, StatusCode};
 use serde_json::{Map, Value, json};
@@ -13,19 +13,6 @@ use crate::fitting::{TEXT_BYTES, cut_encoded};
 use crate::mask::{self, BEYOND, Mask};
 use crate::script::FetchAnswer;
 use crate::{Code, Ended};
-
-/// Response headers that later steps may need. Cookies are left out, because they are credentials.
-const USEFUL_HEADERS: &[&str] = &[
-    "content-encoding",
-    "content-type",
-    "date",
-    "etag",
-    "last-modified",
-    "link",
-    "location",
-    "retry-after",
-    "x-request-id",
-];
 
 /// Headers that carry credentials. They are withheld from scripts, which have no use for them.
 const SECRET_HEADERS: &[&str] = &["set-cookie", "set-cookie2"];
@@ -115,10 +102,10 @@ impl Answer {
 
     fn output(&self, mask: &Mask) -> Value {
         let mut headers = Map::new();
-        for name in USEFUL_HEADERS {
-            if let Some(value) = self.headers.get(*name) {
+        for name in ANSWER_HEADERS {
+            if let Some(value) = self.headers.get(name) {
                 let text = String::from_utf8_lossy(value.as_bytes()).into_owned();
-                headers.insert((*name).to_owned(), Value::String(text));
+                headers.insert(name.to_owned(), Value::String(text));
             }
         }
         let (body, is_cut) = self.body(mask);

@@ -8,6 +8,7 @@ mod lifeline;
 mod mail_peer;
 mod notification;
 mod orphans;
+mod output_fields;
 mod peer;
 mod script;
 mod supervisor;

@@ -6,6 +6,7 @@ mod ends;
 mod flow;
 mod items;
 mod noops;
+mod outputs;
 mod outside;
 mod waits;
 

@@ -7,9 +7,12 @@ mod step_references;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
+use crate::definition::model::Step;
 use crate::definition::reading::{Field, Reading};
+use crate::definition::steps::output_schema;
 use crate::definition::templates::StepReference;
 use crate::definition::text::{Flaw, cut};
+use crate::input_schema::InputSchema;
 
 pub use graph::{Graph, Kept};
 
@@ -27,8 +30,8 @@ pub(super) struct Outline<'n> {
     pub(super) jump: Option<Dependency<'n>>,
     /// Steps that its condition and its texts reference.
     pub(super) references: Vec<StepReference>,
-    /// The fields of the step's output; none if its type does not say which.
-    pub(super) output_fields: &'static [&'static str],
+    /// What is known of the step's output.
+    pub(super) output: InputSchema,
     /// Steps that the texts of its compensation reference.
     pub(super) undo_references: Vec<StepReference>,
 }
@@ -75,12 +78,20 @@ pub(super) fn arrange(reading: &mut Reading<'_>, steps: &[Outline<'_>]) -> Vec<u
     order
 }
 
-/// Reports mentions of unknown steps, for texts that are filled in after all steps have ended.
-pub(super) fn all_known(reading: &mut Reading<'_>, ids: &HashSet<&str>) {
-    for reference in reading.templates.take() {
+/// Reports mentions of unknown steps and of parts that a step cannot have, for texts that are
+/// filled in after all steps have ended. `steps` are those without flaws.
+pub(super) fn all_known(reading: &mut Reading<'_>, ids: &HashSet<&str>, steps: &[Step]) {
+    let references = reading.templates.take();
+    if references.is_empty() {
+        return;
+    }
+    let steps: HashMap<&str, &Step> = steps.iter().map(|step| (step.id.as_str(), step)).collect();
+    for reference in references {
         if !ids.contains(reference.id.as_str()) {
             let flaw = no_step(reading, &reference.id, ids.iter().copied());
             reading.report(&reference.path, reference.span, flaw);
+        } else if let Some(step) = steps.get(reference.id.as_str()) {
+            reference.report_missing(reading, &output_schema(&step.action, &step.on_error));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::{Outline, no_step};
 use crate::definition::reading::Reading;
-use crate::definition::templates::{StepReference, no_field};
+use crate::definition::templates::StepReference;
 use crate::definition::text::Flaw;
 
 /// The dependencies and jumps between steps.
@@ -37,7 +37,7 @@ impl<'w> Ways<'w> {
         }
     }
 
-    /// Reports mentions of steps that do not exist or cannot have run.
+    /// Reports mentions of steps that do not exist, cannot have run or have no such part.
     pub(super) fn report_step_references(
         &self,
         reading: &mut Reading<'_>,
@@ -119,7 +119,7 @@ fn leads_to_one(followers: &[Vec<usize>], from: usize, ends: &[usize]) -> bool {
     ends.iter().any(|end| seen[*end])
 }
 
-/// Reports a mention of a step that does not exist or cannot have run. If `itself` has a message, a
+/// Reports a mention of a step that does not exist, cannot have run or has no such part. If `itself` has a message, a
 /// step must not mention itself, unless a jump leads back to it.
 fn known(
     reading: &mut Reading<'_>,
@@ -129,26 +129,17 @@ fn known(
     (at, itself): (usize, Option<&str>),
     reference: &StepReference,
 ) {
-    let flaw = match indices.get(reference.id.as_str()) {
-        Some(index) if before[*index] => {
-            let fields = steps[*index].output_fields;
-            match &reference.output_field {
-                Some(field) if !fields.is_empty() && !fields.contains(&field.as_str()) => {
-                    no_field(&format!("steps.{}.output", reference.id), field, fields)
-                }
-                _ => return,
-            }
+    let flaw = match (indices.get(reference.id.as_str()), itself) {
+        (Some(index), itself) if before[*index] || (*index == at && itself.is_none()) => {
+            return reference.report_missing(reading, &steps[*index].output);
         }
-        Some(index) if *index == at => match itself {
-            Some(message) => Flaw::new("not-before", message),
-            None => return,
-        },
-        Some(_) => {
+        (Some(index), Some(message)) if *index == at => Flaw::new("not-before", message),
+        (Some(_), _) => {
             let id = &reference.id;
             Flaw::new("not-before", format!("step {id} cannot have run before this one"))
                 .suggest(format!("depends_on: [{id}]"))
         }
-        None => no_step(reading, &reference.id, indices.keys().copied()),
+        (None, _) => no_step(reading, &reference.id, indices.keys().copied()),
     };
     reading.report(&reference.path, reference.span, flaw);
 }

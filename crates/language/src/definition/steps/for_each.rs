@@ -16,8 +16,8 @@ pub(super) fn read(
     let (items, item) = match items.map(|field| (list(reading, &field), field)) {
         Some((Some(items), field)) => match reading.templates.schemas_of_items(&items) {
             Ok(item) => (Some(items), item),
-            Err(of) => {
-                let flaw = Flaw::new("items", format!("{of} is not a list by the input's schema"));
+            Err(message) => {
+                let flaw = Flaw::new("items", message);
                 reading.report(&field.path, field.node.mark(), flaw);
                 (None, Vec::new())
             }

@@ -31,6 +31,20 @@ pub const CONNECTION_HEADERS: [&str; 12] = [
     "expect",
 ];
 
+/// Headers of the answer that are kept in the output, because later steps may need them. Cookies
+/// are left out, because they are credentials.
+pub const ANSWER_HEADERS: [&str; 9] = [
+    "content-encoding",
+    "content-type",
+    "date",
+    "etag",
+    "last-modified",
+    "link",
+    "location",
+    "retry-after",
+    "x-request-id",
+];
+
 pub(crate) fn read(reading: &mut Reading<'_>, fields: &mut Fields<'_>) -> Option<HttpAction> {
     let method = match fields.take("method") {
         Some(field) => method(reading, &field),

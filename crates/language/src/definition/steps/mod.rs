@@ -8,6 +8,7 @@ mod for_each;
 mod gateway;
 pub(super) mod http;
 pub(super) mod notification;
+mod output_schema;
 mod publish;
 pub(super) mod script;
 mod sub_process;
@@ -24,7 +25,7 @@ use crate::definition::reading::{Field, Fields, Ids, Reading};
 use crate::definition::text::{Flaw, Kind, cut};
 use crate::definition::time::deadlines;
 use crate::definition::trigger::Defaults;
-use crate::expression;
+use crate::input_schema::InputSchema;
 
 pub use action::{
     Action, AgentTask, Channel, ExecAction, ForEach, Gateway, GatewayKind, HttpAction,
@@ -32,7 +33,8 @@ pub use action::{
     WorkerAction,
 };
 pub use exec::EXEC_NOT_ALLOWED;
-pub use http::CONNECTION_HEADERS;
+pub use http::{ANSWER_HEADERS, CONNECTION_HEADERS};
+pub use output_schema::output_schema;
 
 /// The types of steps.
 pub(super) const TYPES: [&str; 14] = [
@@ -70,16 +72,6 @@ pub(super) const EACH: [&str; 9] = [
 const WITHOUT_TIMEOUT: [&str; 4] = ["timer", "human_approval", "gateway", "publish"];
 /// The default timeout of one attempt.
 pub(super) const TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
-
-/// The fields of a step's output, for the types whose steps always have the same ones.
-fn output_fields(kind: &str) -> &'static [&'static str] {
-    match kind {
-        "timer" => &["waited_seconds", "delay_formatted"],
-        "human_approval" => &["decision", "decided_by", "comment"],
-        "wait_for" => &expression::OF_AN_EVENT,
-        _ => &[],
-    }
-}
 
 /// Reads all steps, and orders them so that dependencies come first.
 pub(super) fn read_all(
@@ -160,7 +152,12 @@ fn read<'n>(
         fields.rest(reading);
     }
     let depends_on = dependencies.iter().map(|named| named.id.to_owned()).collect();
-    let output_fields = kind.map(output_fields).unwrap_or_default();
+    let on_error = on_error.flatten().unwrap_or_default();
+    let output = match (&action, kind) {
+        (Some(action), _) => output_schema(action, &on_error),
+        (None, Some(kind)) => output_schema::of_type(kind),
+        (None, None) => InputSchema::default(),
+    };
     let outline = Outline {
         id: id.clone(),
         place,
@@ -168,7 +165,7 @@ fn read<'n>(
         targets,
         jump,
         references,
-        output_fields,
+        output,
         undo_references,
     };
     let step = id.zip(action).map(|(id, action)| Step {
@@ -179,7 +176,7 @@ fn read<'n>(
         retry: retry.unwrap_or_else(|| StepRetry::unwritten(&action, idempotent)),
         action,
         timeout,
-        on_error: on_error.flatten().unwrap_or_default(),
+        on_error,
         idempotent: idempotent.unwrap_or(true),
         compensation: undo.flatten().map(Box::new),
         reconcile: None,

@@ -15,14 +15,11 @@ use std::ptr;
 use crate::definition::limits;
 use crate::definition::reading::{Field, Reading, json};
 use crate::definition::text::{Flaw, Kind, Node, Span, cut, join, join_index};
-use crate::expression::{self, Base, Fault, Key, Path, References, Root, ValueReference};
+use crate::expression::{self, Base, Fault, Invalid, Key, Path, References, Root, ValueReference};
 use crate::input_schema::{InputSchema, JsonType, NoSuchPart};
 
 pub(super) use injection::{Injection, Stdin};
 pub(super) use variables::chooses_program;
-
-/// The fields of `input` in the templates of a webhook trigger.
-const OF_A_CALL: [&str; 2] = ["body", "headers"];
 
 /// The name under which templates may also reach the payload that `input` is.
 const PAYLOAD: &str = "payload";
@@ -61,8 +58,28 @@ pub(super) struct StepReference {
     pub(super) path: String,
     pub(super) span: Span,
     pub(super) id: String,
-    /// The field that the step's output must have.
-    pub(super) output_field: Option<String>,
+    value: ValueReference,
+    /// The span of the whole value.
+    value_span: Span,
+}
+
+impl StepReference {
+    /// Reports a part that the step cannot have, if this is known of its output.
+    pub(super) fn report_missing(&self, reading: &mut Reading<'_>, output: &InputSchema) {
+        let path = &self.value.path;
+        let [Key::Name(_), Key::Name(attribute), below @ ..] = &path.keys[..] else { return };
+        let of = match attribute.as_str() {
+            "output" => output,
+            "status" => &expression::OF_A_STATUS,
+            _ => &expression::OF_AN_ERROR,
+        };
+        let Err(missing) = of.part(below) else { return };
+        let missing =
+            NoSuchPart { index: path.keys.len() - below.len() + missing.index, ..missing };
+        if missing.index >= self.value.optional_keys {
+            reading.report(&self.path, self.value_span, missing_field(path, &missing));
+        }
+    }
 }
 
 /// What was found in the texts read so far.
@@ -95,6 +112,8 @@ impl Templates {
     fn schemas(&self, path: &Path) -> Result<Option<Vec<&InputSchema>>, NoSuchPart<'_>> {
         let keys = &path.keys[..];
         let (bases, before) = match (&path.base, &self.input, &self.item) {
+            // A step is looked up when all steps are known.
+            (Base::Root(Root::Steps), ..) => return Ok(None),
             (Base::Root(Root::Input), Some(input), _) => {
                 // `input.payload` means the payload, unless the payload has a field of that name.
                 let is_alias = is_payload(keys) && !input.properties.contains_key(PAYLOAD);
@@ -113,7 +132,11 @@ impl Templates {
                 }
                 (bases, 0)
             }
-            (Base::Root(_) | Base::Unknown, ..) => return Ok(None),
+            (Base::Root(root), ..) => match root.schema() {
+                Some(schema) => (vec![schema], 0),
+                None => return Ok(None),
+            },
+            (Base::Unknown, ..) => return Ok(None),
         };
         let (mut parts, mut missing) = (Vec::new(), None);
         for base in bases {
@@ -131,8 +154,7 @@ impl Templates {
         }
     }
 
-    /// The schemas of which one describes each item of a list, or the name of what cannot be a
-    /// list.
+    /// The schemas of which one describes each item of a list, or why it cannot be a list.
     pub(super) fn schemas_of_items(
         &self,
         list: &serde_json::Value,
@@ -146,7 +168,11 @@ impl Templates {
         let Some(path) = &mut path else { return Ok(anything()) };
         let lists = self.schemas(path).ok().flatten().unwrap_or_default();
         if !lists.is_empty() && !lists.iter().any(|schema| schema.may_be(JsonType::Array)) {
-            return Err(shown_path(&path.base, &path.keys));
+            let of = shown_path(&path.base, &path.keys);
+            return Err(match path.base {
+                Base::Root(root) if !root.is_payload() => format!("{of} is not a list"),
+                _ => format!("{of} is not a list by the input's schema"),
+            });
         }
         path.keys.push(Key::Index);
         let items = self.schemas(path).ok().flatten();
@@ -173,7 +199,7 @@ impl Reading<'_> {
         let text = self.text_such_as(field, "a text such as input.total > 100")?;
         self.templates.fill(field.node);
         let checked = expression::check_condition(text);
-        self.references(field, checked.map_err(|fault| vec![fault]), place)?;
+        self.references(field, checked, place)?;
         Some(text.to_owned())
     }
 
@@ -226,26 +252,25 @@ impl Reading<'_> {
     fn references(
         &mut self,
         field: &Field<'_>,
-        checked: Result<References, Vec<Fault>>,
+        checked: Result<References, Invalid>,
         place: Place,
     ) -> Option<()> {
         let mut known: Vec<Root> = place.roots().to_vec();
         if self.templates.item.is_some() {
             known.extend([Root::Item, Root::Index]);
         }
-        let found = match checked {
-            Ok(found) => found,
-            Err(faults) => {
-                for fault in faults {
-                    let allowed = match fault.code {
-                        "name" => Some(names(&known)),
-                        _ => fault.allowed.clone(),
-                    };
-                    self.fault(field, Fault { allowed, ..fault });
-                }
-                return None;
-            }
+        let (found, faults) = match checked {
+            Ok(found) => (found, Vec::new()),
+            Err(Invalid { faults, references }) => (references, faults),
         };
+        let is_valid = faults.is_empty();
+        for fault in faults {
+            let allowed = match fault.code {
+                "name" => Some(names(&known)),
+                _ => fault.allowed.clone(),
+            };
+            self.fault(field, Fault { allowed, ..fault });
+        }
         self.templates.count += found.roots.len();
         if self.templates.count > limits::REFERENCES {
             let flaw = Flaw::new("limit", "too many names in the templates of this definition");
@@ -263,39 +288,43 @@ impl Reading<'_> {
             }
         }
         for value in &found.values {
-            self.value_fields(field, value, place);
+            // A root that is not known here was reported.
+            if !matches!(value.path.base, Base::Root(root) if !known.contains(&root)) {
+                self.value_fields(field, value, place);
+            }
         }
         // If steps are not available here at all, that was already reported.
         let steps = if known.contains(&Root::Steps) { found.steps } else { Vec::new() };
         for step in steps {
-            let span = self.inside(field.node, step.span);
+            let expression::StepReference { id, span, value } = step;
+            let span = self.inside(field.node, span);
+            let value_span = self.inside(field.node, value.span.clone());
             let path = field.path.clone();
-            let expression::StepReference { id, output_field, .. } = step;
-            let reference = StepReference { path, span, id, output_field };
-            self.templates.references.push(reference);
+            self.templates.references.push(StepReference { path, span, id, value, value_span });
         }
-        Some(())
+        is_valid.then_some(())
     }
 
-    /// Reports a field of `input` or `item` that cannot exist.
+    /// Reports a part of a value that cannot exist.
     fn value_fields(&mut self, field: &Field<'_>, value: &ValueReference, place: Place) {
         let path = &value.path;
-        let flaw = match (place, &path.base, &path.keys[..]) {
-            (Place::Called, Base::Root(Root::Input), [Key::Name(name), ..])
-                if !OF_A_CALL.contains(&name.as_str()) =>
-            {
-                no_field("input", name, &OF_A_CALL)
+        let (found, has_fixed_fields) = match (place, &path.base) {
+            (Place::Called, Base::Root(Root::Input)) => {
+                (expression::OF_A_CALL.part(&path.keys).map(drop), true)
             }
-            (Place::Called, ..) => return,
-            // `input` is not known here, which was reported.
-            (Place::Published, ..) => return,
-            _ => match self.templates.schemas(path) {
-                Err(missing) if missing.index >= value.optional_keys => {
-                    missing_field(path, &missing)
-                }
-                Ok(_) | Err(_) => return,
-            },
+            (Place::Called, _) => return,
+            (_, base) => {
+                let is_fixed = matches!(base, Base::Root(root) if !root.is_payload());
+                (self.templates.schemas(path).map(drop), is_fixed)
+            }
         };
+        let Err(missing) = found else { return };
+        // No run ever has a field that runs do not have, so there is nothing to test.
+        let is_never = has_fixed_fields && !missing.listed().is_empty();
+        if missing.index < value.optional_keys && !is_never {
+            return;
+        }
+        let flaw = missing_field(path, &missing);
         let span = self.inside(field.node, value.span.clone());
         self.report(&field.path, span, flaw);
     }
@@ -375,14 +404,29 @@ fn missing_field(path: &Path, missing: &NoSuchPart<'_>) -> Flaw {
         Some(Key::Name(name)) => name,
         _ => "",
     };
-    if !missing.is_of_list() {
-        return no_field(&of, name, &missing.listed());
+    if missing.is_of_list() {
+        let flaw = Flaw::new("field", format!("{of} is a list and has no {}", cut(name)));
+        return flaw.suggest(format!("an item of it, such as {of}[0].{}", cut(name)));
     }
-    let flaw = Flaw::new("field", format!("{of} is a list and has no {}", cut(name)));
-    flaw.suggest(format!("an item of it, such as {of}[0].{}", cut(name)))
+    match missing.plain() {
+        Some(plain) => {
+            let flaw = Flaw::new("field", format!("{of} is {plain} and has no {}", cut(name)));
+            flaw.suggest(of)
+        }
+        None => {
+            let flaw = no_field(&of, name, &missing.listed());
+            let is_fixed = matches!(path.base, Base::Root(root) if !root.is_payload());
+            match missing.free() {
+                Some(free) if is_fixed && flaw.remedy.is_none() => {
+                    flaw.suggest(format!("{of}.{free}.{}", cut(name)))
+                }
+                _ => flaw,
+            }
+        }
+    }
 }
 
-pub(super) fn no_field(of: &str, name: &str, listed: &[&str]) -> Flaw {
+fn no_field(of: &str, name: &str, listed: &[&str]) -> Flaw {
     let flaw = Flaw::new("field", format!("{of} has no {}", cut(name)));
     if listed.is_empty() {
         return flaw;
