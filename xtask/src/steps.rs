@@ -34,11 +34,15 @@ const STEPS: [Step; 12] = [
 
 pub(crate) fn test(root: &Path) -> Outcome {
     let start = now();
+    let mut took = Vec::new();
     for (name, step) in STEPS {
         println!("\n== {name}");
+        let begin = now();
         step(root).map_err(|why| format!("{name}: {why}"))?;
+        took.push(format!("{name} {}s", begin.elapsed().as_secs()));
     }
-    println!("\nxtask test: all steps passed in {}s", start.elapsed().as_secs());
+    println!("\n{}", took.join(", "));
+    println!("xtask test: all steps passed in {}s", start.elapsed().as_secs());
     Ok(())
 }
 

@@ -38,8 +38,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 pub use capacity::{Capacity, STARTED};
-pub use creation::CreatedRun;
 pub use command::{Answer, Command, NewRun, NewSchedule, Refused, Starter, Verb};
+pub use creation::CreatedRun;
 pub use language::policy::overlap::IfBusy;
 pub use publish::{DeclaredSchedule, declared_schedules};
 pub use transaction_reader::{Damaged, TransactionReader, Workflow, WorkflowStatus};

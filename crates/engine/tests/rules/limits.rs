@@ -50,6 +50,26 @@ fn one_busy_workflow_cannot_starve_the_others() {
     assert_eq!(world.memory.runs.len(), 11);
 }
 
+/// However many runs wait, a turn asks for their workflows a few times, not once for each run.
+#[test]
+fn pending_workflows_are_asked_for_a_few_times() {
+    let mut world = World::new("2026-03-02T09:00:00Z").working(|_| (seconds(60), success()));
+    world.capacity = 300;
+    for name in ["a", "b", "c"] {
+        let workflow = world.workflow(name, Some(60));
+        for _ in 0..50 {
+            start(&mut world, workflow, Value::Null);
+        }
+    }
+    let before = world.memory.pending_asked;
+    world.advance_to("2026-03-02T09:00:01Z");
+    let running = |world: &World| {
+        world.memory.runs.values().filter(|run| run.status == RunStatus::Running).count()
+    };
+    assert_eq!(running(&world), 150);
+    assert!(world.memory.pending_asked - before <= 4, "{}", world.memory.pending_asked - before);
+}
+
 /// A run that becomes ready while its workflow holds its share of the slots goes on when attempts
 /// of the workflow have ended, although no run has.
 #[test]

@@ -28,6 +28,8 @@ pub(crate) enum Planted {
 #[derive(Default)]
 pub(crate) struct Memory {
     pub(crate) planted: Option<Planted>,
+    /// How many times a turn has asked for the workflows with pending runs.
+    pub(crate) pending_asked: usize,
     pub(crate) schedules: BTreeMap<ScheduleId, Schedule>,
     pub(crate) runs: BTreeMap<RunKey, Run>,
     pub(crate) workflows: BTreeMap<WorkflowId, Workflow>,
@@ -111,6 +113,7 @@ impl TransactionReader for Memory {
         after: Option<WorkflowId>,
         limit: usize,
     ) -> Result<Vec<(WorkflowId, RunKey)>, Damaged> {
+        self.pending_asked += 1;
         let mut oldest = BTreeMap::new();
         for run in Memory::pending(self).filter(|run| Some(run.workflow) > after) {
             oldest.entry(run.workflow).or_insert(run.key);

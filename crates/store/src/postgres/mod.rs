@@ -37,7 +37,7 @@ use crate::postgres::connections::tx_connection::TxConnection;
 use crate::postgres::connections::worker::Workers;
 use crate::postgres::nodes::listen::Listener;
 use crate::postgres::transaction::core::Core;
-use crate::postgres::transaction::grouped::{GroupedCommands, can_share};
+use crate::postgres::transaction::grouped::Groups;
 use crate::postgres::transaction::shared::Shared;
 use crate::request::{
     Call, CommandRequest, Commanded, Expired, Joined, RenewRequest, Renewed, TurnRequest, Turned,
@@ -126,7 +126,7 @@ pub struct Postgres {
     turns: Workers,
     commands: Workers,
     /// Commands that share transactions.
-    grouped: Arc<GroupedCommands>,
+    groups: Groups,
     /// Leases are renewed on a connection of their own, so that a busy node is not taken for dead.
     renewals: Workers,
     readers: Pool,
@@ -165,7 +165,7 @@ impl Postgres {
             turns: Workers::start("store-turns", several(TURNS, &turning))?,
             renewals: Workers::start("store-renewals", several(1, &renewing))?,
             commands: Workers::start("store-commands", several(options.commands.max(1), &target))?,
-            grouped: Arc::default(),
+            groups: Groups::default(),
             given_up: AtomicU64::new(target.given_up()),
             listener: Listener::new(target.clone(), shared.clone(), node.clone()),
             target,
@@ -334,11 +334,10 @@ impl Store for Postgres {
     }
 
     fn command(&self, request: CommandRequest) -> Answered<'_, Commanded> {
-        if !can_share(&request) {
+        let Some(grouped) = self.groups.of(&request).cloned() else {
             return self.commands.ask(move |core| core.command(&request));
-        }
-        let answered = self.grouped.add(request);
-        let grouped = self.grouped.clone();
+        };
+        let answered = grouped.add(request);
         let asked = self.commands.ask(move |core| {
             core.grouped(&grouped);
             Ok(())

@@ -38,6 +38,7 @@ mod schedule_views;
 mod set_aside;
 mod silence;
 mod sqlite;
+mod starts;
 mod takeover;
 mod topics;
 mod traces;

@@ -2,7 +2,8 @@
 //! being committed share one transaction.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::turn::{Command, IfBusy, Refused};
 use engine::{RunId, RunKey, WorkflowId};
@@ -36,9 +37,46 @@ const KEYS_BY_UUID: &str =
     "SELECT i.at, r.key FROM unnest($1::uuid[]) WITH ORDINALITY AS i (uuid, at)
      CROSS JOIN LATERAL (SELECT key FROM open_runs WHERE uuid = i.uuid LIMIT 1) r";
 
-/// The commands that wait for a transaction, in the order in which they arrived.
-#[derive(Default)]
-pub(crate) struct GroupedCommands(Mutex<VecDeque<Waiting>>);
+/// How many transactions of starts a node has in flight at most: one is decided while another is
+/// committed. With more, each would have fewer starts, and all together would cost more.
+const STARTS_IN_FLIGHT: usize = 2;
+
+/// Commands of one kind that wait for a transaction, in the order in which they arrived.
+pub(crate) struct GroupedCommands {
+    waiting: Mutex<VecDeque<Waiting>>,
+    in_flight: AtomicUsize,
+    most_in_flight: usize,
+}
+
+/// The commands that share transactions. Starts and commands about runs lock different rows, so
+/// they do not share one with each other.
+pub(crate) struct Groups {
+    starts: Arc<GroupedCommands>,
+    about_runs: Arc<GroupedCommands>,
+}
+
+impl Default for Groups {
+    fn default() -> Groups {
+        Groups {
+            starts: Arc::new(GroupedCommands::new(STARTS_IN_FLIGHT)),
+            about_runs: Arc::new(GroupedCommands::new(usize::MAX)),
+        }
+    }
+}
+
+impl Groups {
+    /// The group that a command can share a transaction with, if there is one: if the command is
+    /// refused, it has changed nothing that the others see.
+    pub(crate) fn of(&self, request: &CommandRequest) -> Option<&Arc<GroupedCommands>> {
+        if request.idempotency.is_some() {
+            None
+        } else if started_by(&request.command).is_some() {
+            Some(&self.starts)
+        } else {
+            run_of(&request.command).map(|_| &self.about_runs)
+        }
+    }
+}
 
 struct Waiting {
     request: CommandRequest,
@@ -62,14 +100,12 @@ fn started_by(command: &Command) -> Option<WorkflowId> {
     }
 }
 
-/// Whether a command can share a transaction with others: if it is refused, it has changed nothing
-/// that the others see.
-pub(crate) fn can_share(request: &CommandRequest) -> bool {
-    let command = &request.command;
-    request.idempotency.is_none() && (run_of(command).is_some() || started_by(command).is_some())
-}
-
 impl GroupedCommands {
+    fn new(most_in_flight: usize) -> GroupedCommands {
+        let (waiting, in_flight) = (Mutex::default(), AtomicUsize::new(0));
+        GroupedCommands { waiting, in_flight, most_in_flight }
+    }
+
     /// Adds a command that waits from now on. Some later [`Core::grouped`] answers it.
     pub(crate) fn add(&self, request: CommandRequest) -> Receiver<Result<Commanded, Failure>> {
         let (answer, answered) = channel();
@@ -77,28 +113,59 @@ impl GroupedCommands {
         answered
     }
 
-    /// Takes commands that can be decided together: those of one node id, and either starts or
-    /// commands about runs, which lock different rows.
+    /// Takes commands that can be decided together: those of one node id.
     fn take(&self) -> Vec<Waiting> {
         let mut waiting = self.lock();
-        let kind = |one: &Waiting| (one.request.node, started_by(&one.request.command).is_some());
-        let first = waiting.front().map(kind);
-        let is_other = |other: &Waiting| Some(kind(other)) != first;
+        let node = waiting.front().map(|first| first.request.node);
+        let is_other = |other: &Waiting| Some(other.request.node) != node;
         let count = waiting.iter().position(is_other).unwrap_or(waiting.len()).min(MOST);
         waiting.drain(..count).collect()
     }
 
+    /// Begins a transaction for commands that wait, unless enough are in flight.
+    fn begin(&self) -> Option<InFlight<'_>> {
+        let more = |count| (count < self.most_in_flight).then_some(count + 1);
+        self.in_flight.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).ok()?;
+        Some(InFlight(self))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Waiting>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A transaction of a group that has not ended yet.
+struct InFlight<'a>(&'a GroupedCommands);
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 impl Core {
-    /// Carries out the commands that wait, in one transaction. If they cannot be decided together,
-    /// or collide with others too often, each half has a transaction of its own, and so on: one
-    /// that fails harms no other.
+    /// Carries out the commands that wait. If enough transactions are in flight, one of them ends
+    /// later than this look, and whoever ends it looks again: no command is left behind. The loop
+    /// goes on as long as callers send more, each time with a group of them.
     pub(crate) fn grouped(&mut self, all: &GroupedCommands) {
-        let mut left = vec![all.take()];
+        while let Some(in_flight) = all.begin() {
+            self.in_one_transaction(all.take());
+            drop(in_flight);
+            if all.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Carries out commands in one transaction. If they cannot be decided together, or collide with
+    /// others too often, each half has a transaction of its own, and so on: one that fails harms no
+    /// other.
+    fn in_one_transaction(&mut self, all: Vec<Waiting>) {
+        let mut left = vec![all];
         while let Some(group) = left.pop().filter(|group| !group.is_empty()) {
             match self.together(&group) {
                 Ok(done) => answer(group, done),
@@ -157,9 +224,8 @@ fn carry_out(
     let commands = requests.iter().map(|request| request.command.clone());
     let (answers, turned) = deciding.commands(&mut reader, commands)?;
     let accepted = requests.iter().zip(&answers).filter(|(_, answer)| answer.is_ok());
-    let audited = accepted.filter_map(|(request, _)| {
-        access::ask_audit(request.audit.as_ref(), Some(ms(moment.now)))
-    });
+    let audited = accepted
+        .filter_map(|(request, _)| access::ask_audit(request.audit.as_ref(), Some(ms(moment.now))));
     let audits = audited.collect();
     let next_wakeup = core::end_command(&mut reader, &turned, node, moment, audits)?;
     let carrier = carrier(&answers, |at| !group[at].answer.is_canceled());

@@ -6,6 +6,9 @@
 //! for only if no lock is held that comes later in the order; otherwise it is locked if it is free.
 //! If it is not free, it is noted in [`LockNeeds`], and the transaction begins anew and locks it in
 //! order. A lock that is only taken if it is free may be taken at any time.
+//!
+//! Starts by callers hold no lock but that of their workflows, taken by id in one statement
+//! ([`load::started_workflows`]), so whoever waits for one of them never waits in a circle.
 
 use engine::turn::Workflow;
 use engine::{RunKey, ScheduleId, WorkflowId};
