@@ -47,6 +47,8 @@ use crate::failure::Failure;
 
 /// The number of workflows among which the schedules are divided.
 const WORKFLOWS: u64 = 20;
+/// How many clients create schedules at the same time: a node has as many connections for commands.
+const CLIENTS: usize = 4;
 /// Paused schedules, so that a list by status finds some.
 const PAUSED: i64 = 200;
 /// The longest WAL that is acceptable while the store is written to without a pause. The store
@@ -310,13 +312,31 @@ impl Bench<'_> {
             let name = format!("nothing-{}", self.workflows.len());
             self.workflows.push(self.runtime.block_on(node.save_workflow(&name))?);
         }
+        // One client after another waits for its answer; on a shared store, several at a time are
+        // measured as well.
+        let several = self.sizes.wants(Measure::Creates) && self.target.is_shared();
+        let half = self.pending + (level - self.pending) / 2;
+        let parts = if several { vec![(half, 1), (level, CLIENTS)] } else { vec![(level, 1)] };
+        for (level, clients) in parts {
+            self.create(node, level, clients)?;
+        }
+        Ok(())
+    }
+
+    fn create(&mut self, node: &Node, level: u64, clients: usize) -> Result<(), Failure> {
         let (from, batch) = (self.pending, self.sizes.batch);
-        let creating = schedules::create_far(node, from, level, &self.workflows, batch);
-        let created = self.runtime.block_on(creating)?;
+        let workflows = &self.workflows;
+        let created = self.runtime.block_on(async {
+            match clients {
+                1 => schedules::create_far(node, from, level, workflows, batch).await,
+                _ => schedules::create_far_by(clients, node, from, level, workflows, batch).await,
+            }
+        })?;
         self.pending = level;
         if self.sizes.wants(Measure::Creates) && created.count > 0 {
             let rate = created.count as f64 / created.took.as_secs_f64();
-            let name = format!("{} from {from}, {batch} in a commit", created.count);
+            let who = if clients > 1 { format!(" by {clients} clients") } else { String::new() };
+            let name = format!("{} from {from}, {batch} in a commit{who}", created.count);
             let cpu = created.cpu.as_secs_f64() * 1e6 / created.count as f64;
             let creates = Figure::new("creates", &name, rate, "per s").beside(self.raw_rows);
             self.figures.extend(self.log(&name, created.longest_log));

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use engine::WorkflowId;
 use engine::turn::{Answer, Command, NewSchedule};
+use futures_util::{StreamExt as _, stream};
 use jiff::Timestamp;
 use language::schedule::read_written;
 use serde_json::value::RawValue;
@@ -135,12 +136,40 @@ pub(super) async fn create_far(
     batch: u64,
 ) -> Result<Created, Failure> {
     let mut created = Created::default();
-    for begin in (from..to).step_by(usize::try_from(batch).unwrap_or(usize::MAX)) {
-        let numbers = begin..to.min(begin + batch);
-        let due: Vec<Timestamp> = numbers.map(far).collect();
+    for (begin, due) in far_batches(from, to, batch) {
         created.add(&create_due(node, begin, &due, workflows, batch).await?);
     }
     Ok(created)
+}
+
+/// Does the same with so many clients at the same time, each of which creates one batch after
+/// another. Their texts are written before.
+pub(super) async fn create_far_by(
+    clients: usize,
+    node: &Node,
+    from: u64,
+    to: u64,
+    workflows: &[WorkflowId],
+    batch: u64,
+) -> Result<Created, Failure> {
+    let texts = far_batches(from, to, batch).map(|(begin, due)| text(begin, &due, workflows));
+    let texts: Vec<String> = texts.collect();
+    let (watch, cpu) = (Stopwatch::start(), process::cpu_time()?);
+    let mut all = Created::default();
+    let batches = stream::iter(texts.iter().map(|text| create(node, text)));
+    let mut batches = batches.buffer_unordered(clients);
+    while let Some(created) = batches.next().await {
+        all.add(&created?);
+    }
+    // Of what several do at the same time, the sum would count each moment several times.
+    (all.took, all.cpu) = (watch.elapsed(), process::cpu_time()?.saturating_sub(cpu));
+    Ok(all)
+}
+
+/// The first numbers of these batches of schedules, and their due times.
+fn far_batches(from: u64, to: u64, batch: u64) -> impl Iterator<Item = (u64, Vec<Timestamp>)> {
+    let begins = (from..to).step_by(usize::try_from(batch).unwrap_or(usize::MAX));
+    begins.map(move |begin| (begin, (begin..to.min(begin + batch)).map(far).collect()))
 }
 
 /// A due time of the distant year. Times are scattered, so that neighbours by id are not neighbours
