@@ -6,7 +6,7 @@ use engine::run::RunStatus;
 use engine::turn::{Answer, Command, NewRun, Refused, Starter};
 use engine::{Moment, NodeId, RunId, WorkflowId};
 use futures_util::future::join_all;
-use store::{AuditEntry, AuditQuery, CommandRequest, Failure, Store};
+use store::{AuditEntry, AuditQuery, CommandRequest, Failure};
 use tokio_postgres::{Client, NoTls};
 
 use crate::postgres::Schema;
@@ -112,7 +112,7 @@ async fn starts_that_arrive_together_share_a_transaction() {
                 assert_eq!(created.workflow_name, "w");
                 assert!(created.is_limited);
                 let stored = store.run(id).await.unwrap().unwrap();
-                assert_eq!(created.run, stored.view.run);
+                assert_eq!(format!("{:?}", created.run), format!("{:?}", stored.view.run));
                 assert_eq!(*created.definition, *stored.definition);
                 accepted.push(n.to_string());
             }
