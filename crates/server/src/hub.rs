@@ -316,7 +316,7 @@ impl Hub {
 
     pub(crate) fn committed(
         &self,
-        turned: &Turned,
+        turned: &mut Turned,
         next_wakeup: Option<Timestamp>,
         settled: usize,
     ) {
@@ -325,7 +325,7 @@ impl Hub {
         let wakes_at = next_wakeup.map_or(i64::MAX, |at| at.as_millisecond());
         self.wakes_at.store(wakes_at, Ordering::Release);
         self.metrics.turn(turned);
-        self.tell(turned.notices.clone());
+        self.tell(std::mem::take(&mut turned.notices));
     }
 
     fn tell(&self, notices: Vec<Notice>) {

@@ -12,7 +12,6 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use serde_json::value::RawValue;
 use store::Turned;
 
 use crate::notice_log;
@@ -24,6 +23,9 @@ const LATENESS: [f64; 14] =
 const BATCH: [f64; 8] = [1.0, 2.0, 5.0, 10.0, 50.0, 100.0, 500.0, 1000.0];
 /// Upper bounds of the buckets for the duration of a transaction with its commit, in seconds.
 const TURN_TIME: [f64; 10] = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0];
+
+/// The label of attempts that ended well.
+const SUCCEEDED: &str = "succeeded";
 
 /// A label whose value is one of our fixed names.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -154,7 +156,7 @@ impl Metrics {
     /// Counts a reported attempt by how it ended, even if the report came too late.
     pub(crate) fn reported(&self, end: &AttemptEnd) {
         let outcome = match end {
-            AttemptEnd::Succeeded { .. } => "succeeded",
+            AttemptEnd::Succeeded { .. } => SUCCEEDED,
             AttemptEnd::Failed { .. } | AttemptEnd::NotAllowed { .. } => "failed",
             AttemptEnd::Cancelled { .. } => "cancelled",
             AttemptEnd::Unknown { .. } => "unknown",
@@ -171,10 +173,16 @@ impl Metrics {
         }
     }
 
-    /// Counts an attempt that did nothing.
-    pub(crate) fn begun_and_ended(&self, due: Option<Timestamp>, now: Timestamp) {
-        self.begun(due, now);
-        self.reported(&AttemptEnd::Succeeded { output: RawValue::NULL.to_owned() });
+    /// Counts attempts that did nothing, each with when its occurrence was due.
+    pub(crate) fn begun_and_ended(&self, attempts: &[Option<Timestamp>], now: Timestamp) {
+        if attempts.is_empty() {
+            return;
+        }
+        for due in attempts {
+            self.begun(*due, now);
+        }
+        let labels = Labels { outcome: Name(SUCCEEDED) };
+        self.ended.get_or_create(&labels).inc_by(attempts.len() as u64);
     }
 
     /// Sets how many attempts the node performs now.
@@ -214,10 +222,15 @@ impl Metrics {
     }
 
     pub(crate) fn notices(&self, notices: &[Notice]) {
+        // A turn has thousands of these, so each counter is looked up once.
+        let mut occurrences = [0; Outcome::ALL.len()];
+        let mut runs = [0; RunStatus::ALL.len()];
         for notice in notices {
             match notice {
-                Notice::Occurrence { outcome, count, .. } => self.occurrence(*outcome, *count),
-                Notice::Run { status, .. } => self.run(*status),
+                Notice::Occurrence { outcome, count, .. } => {
+                    occurrences[*outcome as usize] += count
+                }
+                Notice::Run { status, .. } => runs[*status as usize] += 1,
                 Notice::Published { count, .. } => drop(self.published.inc_by(*count as u64)),
                 Notice::Consumed { count, .. } => drop(self.consumed.inc_by(*count as u64)),
                 Notice::Turning { turning, .. } => {
@@ -235,16 +248,20 @@ impl Metrics {
                 | Notice::Deadline { .. } => {}
             }
         }
-    }
-
-    fn occurrence(&self, outcome: Outcome, count: u64) {
-        let labels = Labels { outcome: Name(outcome.name()) };
-        self.occurrences.get_or_create(&labels).inc_by(count);
-    }
-
-    fn run(&self, status: RunStatus) {
-        let labels = StatusLabels { status: Name(status.name()) };
-        self.runs.get_or_create(&labels).inc();
+        for outcome in Outcome::ALL {
+            let count = occurrences[outcome as usize];
+            if count > 0 {
+                let labels = Labels { outcome: Name(outcome.name()) };
+                self.occurrences.get_or_create(&labels).inc_by(count);
+            }
+        }
+        for status in RunStatus::ALL {
+            let count = runs[status as usize];
+            if count > 0 {
+                let labels = StatusLabels { status: Name(status.name()) };
+                self.runs.get_or_create(&labels).inc_by(count);
+            }
+        }
     }
 }
 

@@ -2,11 +2,11 @@
 //! its own counts, so that no view has to count rows. Runs that deliver notifications are left out,
 //! as they are in lists.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use engine::ledger::Outcome;
 use engine::run::RunStatus;
-use engine::turn::{RunWrite, Writes};
+use engine::turn::{RunWrite, SetOfIds, Writes};
 use jiff::Timestamp;
 
 use crate::stored::{code, ms};
@@ -81,7 +81,8 @@ pub(crate) fn tallied(writes: &Writes) -> BTreeMap<(i64, i64), i64> {
         *counted = counted.saturating_add_unsigned(count);
     };
     // If a turn writes an occurrence more than once, only its last outcome counts.
-    let mut said = HashSet::with_capacity(writes.ledger.len());
+    let mut said = SetOfIds::default();
+    said.reserve(writes.ledger.len());
     for entry in writes.ledger.iter().rev() {
         if said.insert((entry.schedule, entry.n)) {
             add(entry.decided_at, TallyKind::Occurrence(entry.outcome), entry.count);
@@ -105,6 +106,8 @@ pub(crate) fn tallied(writes: &Writes) -> BTreeMap<(i64, i64), i64> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]

@@ -1,5 +1,7 @@
 //! Handles the wakeup of a schedule: decides every occurrence due in (mark, now].
 
+use std::borrow::Cow;
+
 use calendar::{CatchUp, Fate, Policy, Roll, Rule};
 use jiff::{SignedDuration, Timestamp};
 use language::policy::overlap::{self, MadeUp, Overlap, Verdict};
@@ -211,7 +213,7 @@ impl<'b> Decider<'_, 'b> {
 
     /// `started` if the occurrence happens when the rule says, otherwise `moved`. The spread does
     /// not count as a move.
-    fn started_reason(&self, occurrence: &Numbered) -> (Outcome, String) {
+    fn started_reason(&self, occurrence: &Numbered) -> (Outcome, Cow<'static, str>) {
         let due = occurrence.due;
         let plan = self.context.plan;
         let plain = due.effective.checked_sub(plan.timing.moved_by()).unwrap_or(due.effective);
@@ -223,7 +225,7 @@ impl<'b> Decider<'_, 'b> {
         let over = self.upcoming().of(due.nominal);
         let payload = match over.map(|over| (&over.action, &over.by)) {
             Some((OverrideAction::Move(_), by)) => {
-                return (Outcome::Moved, format!("moved by {by}{merged}"));
+                return (Outcome::Moved, format!("moved by {by}{merged}").into());
             }
             Some((OverrideAction::Payload(_), by)) if whole_millisecond(plain) == due.nominal => {
                 format!(", with a payload given by {by}")
@@ -234,7 +236,7 @@ impl<'b> Decider<'_, 'b> {
                     Fate::Moved { reason, .. } => reason.to_string(),
                     _ => "off".to_owned(),
                 };
-                return (Outcome::Moved, format!("moved by the calendar ({why}){merged}"));
+                return (Outcome::Moved, format!("moved by the calendar ({why}){merged}").into());
             }
         };
         let why = if occurrence.backfilled {
@@ -250,7 +252,10 @@ impl<'b> Decider<'_, 'b> {
         } else {
             "due"
         };
-        (Outcome::Started, format!("{why}{payload}{merged}"))
+        if payload.is_empty() && merged.is_empty() {
+            return (Outcome::Started, why.into());
+        }
+        (Outcome::Started, format!("{why}{payload}{merged}").into())
     }
 
     fn enqueue(&mut self, occurrence: Numbered) {
@@ -341,7 +346,7 @@ impl<'b> Decider<'_, 'b> {
             let reason = if self.decision.ledger.iter().any(is_here) {
                 reason
             } else {
-                format!("{reason}; it had to wait for its turn")
+                format!("{reason}; it had to wait for its turn").into()
             };
             self.record(&queued.occurrence, outcome, reason, Some(run));
         }

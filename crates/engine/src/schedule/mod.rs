@@ -3,6 +3,7 @@
 mod catch_up;
 mod control;
 mod due;
+mod last_plan;
 mod numbered;
 mod outlook;
 mod refusal;
@@ -16,6 +17,7 @@ use language::definition::DeclaredBy;
 use language::schedule::{Declared, Plan};
 use serde::{Deserialize, Serialize};
 
+pub use last_plan::LastPlan;
 pub use numbered::Numbered;
 pub use outlook::{Ahead, AheadFate, Outlook};
 pub use refusal::Refusal;
@@ -75,6 +77,8 @@ pub struct Schedule {
     pub updated_at: Timestamp,
     pub status: Status,
     pub progress: Progress,
+    /// The plan by which it was decided last.
+    pub last_plan: LastPlan,
 }
 
 /// The progress of a schedule: everything that changes when it fires.
@@ -380,6 +384,7 @@ impl Schedule {
             updated_at,
             status,
             progress,
+            last_plan: LastPlan::default(),
         };
         schedule.progress.next = upcoming::first(plan, &schedule.progress);
         // A single time that had passed before the declaration is late, but still due.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use language::definition::{DeclaredBy, Definition};
-use serde_json::value::RawValue;
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::command::{Answer, NewRun, Starter};
 use super::worklist::Work;
@@ -219,40 +220,55 @@ fn payload_of<'a>(
     }
 }
 
+/// The input of a run that a schedule starts.
+#[derive(Serialize)]
+struct InputOfSchedule<'a> {
+    payload: Option<&'a RawValue>,
+    schedule_id: &'a str,
+    schedule_name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    n: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nominal_at: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effective_at: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    coalesced: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trigger_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trigger_node_id: Option<&'a str>,
+}
+
 fn input_of_schedule(
     schedule: &Schedule,
     start: &Start,
     payload: Option<&RawValue>,
 ) -> Box<RawValue> {
-    use std::fmt::Write as _;
-    let payload = payload.map_or("null", RawValue::get);
-    let mut text = String::with_capacity(payload.len() + 160);
-    let _ = write!(text, r#"{{"payload":{payload},"schedule_id":"{}""#, schedule.id);
-    let name = serde_json::Value::from(schedule.declared.name.as_str());
-    let _ = write!(text, r#","schedule_name":{name}"#);
-    if let Some((occurrence, retry)) = start.occurrence {
-        let Numbered { n, due, merged, .. } = occurrence;
-        let _ = write!(
-            text,
-            r#","n":{n},"retry":{retry},"nominal_at":"{}","effective_at":"{}""#,
-            due.nominal, due.effective
-        );
-        if merged > 0 {
-            let _ = write!(text, r#","coalesced":{merged}"#);
-        }
-    }
-    if let Some(DeclaredBy::Trigger(trigger)) = &schedule.declared_by
-        && let Ok(trigger) = serde_json::to_string(trigger)
-    {
-        let _ = write!(text, r#","trigger_id":{trigger}"#);
-    }
-    if let Some(trigger) = &schedule.declared.trigger_node_id
-        && let Ok(trigger) = serde_json::to_string(trigger)
-    {
-        let _ = write!(text, r#","trigger_node_id":{trigger}"#);
-    }
-    text.push('}');
-    json(text)
+    let occurrence = start.occurrence.map(|(occurrence, _)| occurrence);
+    let nominal = occurrence.map(|Numbered { due, .. }| due.nominal.to_string());
+    // Mostly the same time, which need not be written twice.
+    let other = occurrence.filter(|Numbered { due, .. }| due.effective != due.nominal);
+    let other = other.map(|Numbered { due, .. }| due.effective.to_string());
+    let input = InputOfSchedule {
+        payload,
+        schedule_id: &schedule.id.to_string(),
+        schedule_name: &schedule.declared.name,
+        n: occurrence.map(|occurrence| occurrence.n),
+        retry: start.occurrence.map(|(_, retry)| retry),
+        nominal_at: nominal.as_deref(),
+        effective_at: other.as_deref().or(nominal.as_deref()),
+        coalesced: occurrence.map(|occurrence| occurrence.merged).filter(|merged| *merged > 0),
+        trigger_id: match &schedule.declared_by {
+            Some(DeclaredBy::Trigger(trigger)) => Some(trigger),
+            _ => None,
+        },
+        trigger_node_id: schedule.declared.trigger_node_id.as_deref(),
+    };
+    // Text, numbers and a payload that was read as JSON can be written as JSON.
+    to_raw_value(&input).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
 fn input_by_hand(new: &NewRun) -> Box<RawValue> {

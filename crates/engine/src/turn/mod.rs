@@ -69,6 +69,9 @@ use language::notification_setup::Setup;
 /// no outsider can choose ids that collide.
 pub type ById<K, V> = HashMap<K, V, foldhash::fast::FixedState>;
 
+/// A set of such ids.
+pub type SetOfIds<K> = HashSet<K, foldhash::fast::FixedState>;
+
 /// A turn that is being decided. [`Turn::finish`] returns its results.
 pub struct Turn<'a, B: TransactionReader> {
     reader: &'a mut B,
@@ -254,6 +257,12 @@ impl<'a, B: TransactionReader> Turn<'a, B> {
     pub fn expect(&mut self, inputs: usize) {
         self.loaded.schedules.reserve(inputs);
         self.loaded.runs.reserve(inputs);
+        // An occurrence has a row, and its run another; each of both is told about.
+        self.output.notices.reserve(2 * inputs);
+        let writes = &mut self.output.writes;
+        writes.schedules.reserve(inputs);
+        writes.runs.reserve(inputs);
+        writes.ledger.reserve(inputs);
     }
 
     /// Handles one due wakeup and everything that follows from it.
@@ -299,7 +308,11 @@ impl<'a, B: TransactionReader> Turn<'a, B> {
     }
 
     fn write_schedule(&mut self, loaded: Loaded<Box<Schedule>>) {
-        let Loaded { now: schedule, before, is_new, change, .. } = loaded;
+        let Loaded { now: mut schedule, before, is_new, change, .. } = loaded;
+        if schedule.declared.timing.calendar.is_some() {
+            // Another turn may follow another version of the calendar.
+            schedule.last_plan.forget();
+        }
         let (old_wake, old_status) = (before.wake, before.status);
         let (id, status) = (schedule.id, schedule.status);
         if let Some(key) = schedule.progress.incident.filter(|_| change == Change::Deleted) {

@@ -177,9 +177,9 @@ impl<B: TransactionReader> Turn<'_, B> {
     fn note_begun(&mut self, key: RunKey) -> Result<(), B::Error> {
         let loaded = self.run_entity(key)?;
         // Only occurrences have rows in the ledger.
-        let RunId::Occurrence { schedule, n, .. } = loaded.now.id else { return Ok(()) };
-        let waited = |entry: &mut Entry| entry.run == Some(key) && entry.outcome == Outcome::Queued;
-        if loaded.is_new && !self.ledger_entry(schedule, n).is_some_and(waited) {
+        let RunId::Occurrence { .. } = loaded.now.id else { return Ok(()) };
+        // A run that was created in this turn and did not wait has its row already.
+        if loaded.is_new && loaded.now.state.start_reason.is_none() {
             return Ok(());
         }
         let outcome = if self.is_moved(key) { Outcome::Moved } else { Outcome::Started };

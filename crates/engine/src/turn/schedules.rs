@@ -52,8 +52,11 @@ impl<B: TransactionReader> Turn<'_, B> {
             Input::Resume { catch_up: false } | Input::Revive => self.context.moment.now,
             _ => entity.now.progress.anchor,
         };
+        // The last plan is of the declaration as it was.
+        let last = entity.now.last_plan.take(anchor).filter(|_| !matches!(input, Input::Edit(_)));
         let spread_key = schedule::spread_key(declared, id);
-        let plan = match declared.plan(self.context.rules, anchor, &spread_key) {
+        let rules = self.context.rules;
+        let plan = match last.map_or_else(|| declared.plan(rules, anchor, &spread_key), Ok) {
             Ok(plan) => plan,
             Err(mistakes) if matches!(input, Input::Edit(_)) => {
                 return refuse(Refused::Invalid(vec![(0, mistakes)]));
@@ -89,6 +92,7 @@ impl<B: TransactionReader> Turn<'_, B> {
         };
         let change = if edits { Change::Declaration } else { Change::Progress };
         entity.touch(change);
+        entity.now.last_plan.keep(anchor, plan);
         let has_died = entity.now.status == Status::Dead && old_status != Status::Dead;
         let verdict = decision.verdict.take();
         if is_due {
@@ -99,6 +103,7 @@ impl<B: TransactionReader> Turn<'_, B> {
             // the last one counts.
             let new = decision.ledger.iter().filter(|entry| entry.n >= first_new);
             let new = new.filter(|entry| entry.effective >= told_at);
+            let new = new.filter(|entry| entry.effective < awake_since);
             let last: BTreeMap<u64, &Entry> = new.map(|entry| (entry.n, entry)).collect();
             last.values().for_each(|entry| self.output.writes.recovered.count(entry, awake_since));
         }

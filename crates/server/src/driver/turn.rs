@@ -170,12 +170,9 @@ impl Driver {
         }
         self.next_wakeup = [self.next_wakeup, turned.next_wakeup].into_iter().flatten().min();
         self.recovered += turned.recovered;
-        let now = self.clock.now();
-        for due in &turned.noops {
-            self.hub.metrics.begun_and_ended(*due, now);
-        }
+        self.hub.metrics.begun_and_ended(&turned.noops, self.clock.now());
         self.hub.trace(std::mem::take(&mut turned.spans));
-        self.hub.committed(&turned, self.next_wakeup(), begun.reports.len());
+        self.hub.committed(&mut turned, self.next_wakeup(), begun.reports.len());
         let taken =
             Taken { claimed: turned.claimed, refused: turned.refused, begun: turned.effects.len() };
         self.perform(turned.effects);

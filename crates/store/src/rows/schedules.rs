@@ -3,7 +3,7 @@
 use engine::ScheduleId;
 use engine::ledger::Entry;
 use engine::run::Ending;
-use engine::schedule::{Due, Override, Progress, Schedule};
+use engine::schedule::{Due, LastPlan, Override, Progress, Schedule};
 use language::definition::DeclaredBy;
 use language::schedule::Declared;
 
@@ -34,6 +34,7 @@ pub(crate) fn schedule(row: &impl Row) -> Read<Schedule> {
         created_at: row.read(column::created_at)?,
         updated_at: row.read(column::updated_at)?,
         progress: progress(row)?,
+        last_plan: LastPlan::default(),
     })
 }
 

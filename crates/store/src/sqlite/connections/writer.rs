@@ -125,6 +125,7 @@ pub(crate) fn commit_group(core: &mut Core, group: Vec<Request>) {
     }
     let mut carried = Vec::with_capacity(group.len());
     for request in group {
+        core.memory.keep_written();
         let begun = in_the_way.clone().map_or(Ok((&mut *core, company)), Err);
         let done = request(begun);
         // When the disk is full, SQLite rolls back the whole transaction at once, with the requests
@@ -149,6 +150,7 @@ pub(crate) fn commit_group(core: &mut Core, group: Vec<Request>) {
     for carried in carried {
         (carried.reply)(ended.clone());
     }
+    core.memory.keep_written();
 }
 
 fn undo(core: &mut Core) -> Result<(), Failure> {

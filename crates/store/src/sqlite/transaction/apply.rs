@@ -13,8 +13,9 @@ use crate::failure::Failure;
 use crate::rows::Row as _;
 use crate::schedule_counts::ScheduleCounts;
 use crate::sqlite::connections::query;
-use crate::sqlite::transaction::apply_runs::{self, INSERT_RUN, UPDATE_RUN};
+use crate::sqlite::transaction::apply_runs::{self, UPDATE_RUN};
 use crate::sqlite::transaction::apply_topics;
+use crate::sqlite::transaction::many_rows::Insert;
 use crate::sqlite::transaction::minute_counts;
 use crate::stored::{code, json, milliseconds, ms};
 use crate::words::words;
@@ -29,13 +30,12 @@ pub(crate) fn apply(
         schedule(&mut pen, write)?;
     }
     schedule_counts(connection, writes)?;
-    for write in &writes.runs {
-        apply_runs::run(&mut pen, write)?;
-    }
+    apply_runs::runs(&mut pen, writes)?;
     apply_runs::steps(connection, writes)?;
     apply_runs::attempts(connection, writes)?;
     apply_runs::waiting(connection, writes)?;
     apply_topics::apply(&mut pen, writes)?;
+    pen.insert_wakeups()?;
     ledger(connection, writes)?;
     minute_counts::write(connection, writes)?;
     for write in &writes.workflows {
@@ -57,25 +57,42 @@ pub(crate) fn apply(
 pub(crate) struct PreparedStatements<'c> {
     pub(crate) connection: &'c Connection,
     update_progress: CachedStatement<'c>,
-    pub(crate) insert_run: CachedStatement<'c>,
     pub(crate) update_run: CachedStatement<'c>,
-    insert_wakeup: CachedStatement<'c>,
     delete_wakeup: CachedStatement<'c>,
+    /// Wakeups to insert when all others were deleted: kind, time and id.
+    new_wakeups: Vec<(i16, i64, i64)>,
 }
+
+const INSERT_WAKEUPS: Insert = Insert {
+    into: "INSERT OR IGNORE INTO wakeups (kind, due, id)",
+    columns: 3,
+    constants: "",
+    then: "",
+};
 
 impl<'c> PreparedStatements<'c> {
     fn new(connection: &'c Connection) -> Result<PreparedStatements<'c>, Failure> {
         Ok(PreparedStatements {
             connection,
             update_progress: connection.prepare_cached(UPDATE_PROGRESS)?,
-            insert_run: connection.prepare_cached(INSERT_RUN)?,
             update_run: connection.prepare_cached(UPDATE_RUN)?,
-            insert_wakeup: connection.prepare_cached(
-                "INSERT OR IGNORE INTO wakeups (due, kind, id) VALUES (?1, ?2, ?3)",
-            )?,
             delete_wakeup: connection
                 .prepare_cached("DELETE FROM wakeups WHERE due = ?1 AND kind = ?2 AND id = ?3")?,
+            new_wakeups: Vec::new(),
         })
+    }
+
+    /// Inserts the wakeups that [`Self::wake`] was told of. Each entity has at most one, so that
+    /// none of them is deleted again.
+    fn insert_wakeups(&mut self) -> Result<(), Failure> {
+        self.new_wakeups.sort_unstable();
+        INSERT_WAKEUPS.all(self.connection, &self.new_wakeups, |row, (kind, due, id)| {
+            row.put(kind)?;
+            row.put(due)?;
+            row.put(id)
+        })?;
+        self.new_wakeups.clear();
+        Ok(())
     }
 
     /// Moves a wakeup from its old time to its new one.
@@ -93,7 +110,7 @@ impl<'c> PreparedStatements<'c> {
             self.delete_wakeup.execute(params![ms(old), kind, id])?;
         }
         if let Some(new) = new {
-            self.insert_wakeup.execute(params![ms(new), kind, id])?;
+            self.new_wakeups.push((kind, ms(new), id));
         }
         Ok(())
     }
@@ -251,30 +268,29 @@ fn write_progress(statement: &mut Statement<'_>, schedule: &Schedule) -> Result<
     Ok(())
 }
 
+// A later write of the same occurrence keeps the run that was created for it.
+const INSERT_LEDGER: Insert = Insert {
+    into: "INSERT INTO ledger (schedule, n, count, nominal, last_nominal, effective, decided_at,
+           outcome, reason, run)",
+    columns: 10,
+    constants: "",
+    then: "ON CONFLICT DO UPDATE SET decided_at = excluded.decided_at, outcome = excluded.outcome,
+           reason = excluded.reason, run = coalesce(run, excluded.run)",
+};
+
 fn ledger(connection: &Connection, writes: &Writes) -> Result<(), Failure> {
-    // A later write of the same occurrence keeps the run that was created for it.
-    let sql = "INSERT INTO ledger
-               (schedule, n, count, nominal, last_nominal, effective, decided_at, outcome, reason, run)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
-               ON CONFLICT DO UPDATE SET decided_at = excluded.decided_at,
-                outcome = excluded.outcome, reason = excluded.reason,
-                run = coalesce(run, excluded.run)";
-    let mut statement = connection.prepare_cached(sql)?;
-    for entry in &writes.ledger {
-        statement.execute(params![
-            entry.schedule.0,
-            entry.n,
-            entry.count,
-            ms(entry.nominal),
-            ms(entry.last_nominal),
-            ms(entry.effective),
-            ms(entry.decided_at),
-            code(&Outcome::ALL, entry.outcome),
-            entry.reason,
-            entry.run.map(|run| run.0),
-        ])?;
-    }
-    Ok(())
+    INSERT_LEDGER.all(connection, &writes.ledger, |row, entry| {
+        row.put(entry.schedule.0)?;
+        row.put(entry.n)?;
+        row.put(entry.count)?;
+        row.put(ms(entry.nominal))?;
+        row.put(ms(entry.last_nominal))?;
+        row.put(ms(entry.effective))?;
+        row.put(ms(entry.decided_at))?;
+        row.put(code(&Outcome::ALL, entry.outcome))?;
+        row.put(&*entry.reason)?;
+        row.put(entry.run.map(|run| run.0))
+    })
 }
 
 fn workflow(connection: &Connection, workflow: &Workflow) -> Result<(), Failure> {

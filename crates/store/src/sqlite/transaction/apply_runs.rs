@@ -8,22 +8,77 @@ use rusqlite::{Connection, Statement, params};
 use crate::codes::WAKE_RUN;
 use crate::failure::Failure;
 use crate::sqlite::transaction::apply::PreparedStatements;
+use crate::sqlite::transaction::many_rows::Insert;
 use crate::stored::{code, deadline_step, end_name, json, milliseconds, ms};
 
-pub(crate) fn run(pen: &mut PreparedStatements<'_>, write: &RunWrite) -> Result<(), Failure> {
-    match write {
-        RunWrite::Insert(new) => {
-            insert_run(&mut pen.insert_run, new)?;
-            pen.wake(WAKE_RUN, new.key.0, None, new.wake_at())
-        }
-        RunWrite::Update { after, old_wake, .. } => {
-            update_run(&mut pen.update_run, after)?;
-            pen.wake(WAKE_RUN, after.key.0, *old_wake, after.wake_at())
+pub(crate) fn runs(pen: &mut PreparedStatements<'_>, writes: &Writes) -> Result<(), Failure> {
+    let mut plain: Vec<(&Run, u64)> = Vec::new();
+    for write in &writes.runs {
+        match write {
+            RunWrite::Insert(new) => {
+                match plain_number(new) {
+                    Some(n) => plain.push((new, n)),
+                    None => {
+                        let mut statement = pen.connection.prepare_cached(INSERT_RUN)?;
+                        insert_run(&mut statement, new)?;
+                    }
+                }
+                pen.wake(WAKE_RUN, new.key.0, None, new.wake_at())?;
+            }
+            RunWrite::Update { after, old_wake, .. } => {
+                update_run(&mut pen.update_run, after)?;
+                pen.wake(WAKE_RUN, after.key.0, *old_wake, after.wake_at())?;
+            }
         }
     }
+    INSERT_PLAIN_RUNS.all(pen.connection, &plain, |row, (run, n)| {
+        row.put(run.key.0)?;
+        row.put(run.workflow.0)?;
+        row.put(run.version)?;
+        row.put(run.schedule.map(|id| id.0))?;
+        row.put(n)?;
+        row.put(code(&TriggeredBy::ALL, run.triggered_by))?;
+        row.put(run.nominal.map(ms))?;
+        row.put(run.effective.map(ms))?;
+        row.put(ms(run.created_at))?;
+        row.put(run.timeout.map(milliseconds))?;
+        row.put(run.input.get())?;
+        row.put(code(&RunStatus::ALL, run.status))?;
+        row.put(run.started_at.map(ms))?;
+        row.put(run.ended_at.map(ms))?;
+        row.put(json(&run.state)?)?;
+        row.put(owners(&run.state))?;
+        row.put(run.waits_for_slot)?;
+        row.put(run.overdue)?;
+        row.put(run.output.as_ref().map(|output| output.get()))
+    })
 }
 
-pub(crate) const INSERT_RUN: &str = "INSERT INTO runs
+/// Runs as most schedules start them. The other columns are NULL, and `retry` is 0. With `OR FAIL`
+/// SQLite keeps no copies of pages to undo this statement alone: if it fails, the turn is undone.
+const INSERT_PLAIN_RUNS: Insert = Insert {
+    into: "INSERT OR FAIL INTO runs (key, workflow, version, schedule, n, triggered_by, nominal, effective,
+           created_at, timeout, input, status, started_at, ended_at, state, owners, waits_for_slot,
+           overdue, output, retry)",
+    columns: 19,
+    constants: ", 0",
+    then: "",
+};
+
+/// The number of the occurrence, if the run is the first of it and has only the columns of
+/// [`INSERT_PLAIN_RUNS`].
+fn plain_number(run: &Run) -> Option<u64> {
+    let RunId::Occurrence { n, retry: 0, .. } = run.id else { return None };
+    let is_plain = run.by.is_none()
+        && run.retry_of.is_none()
+        && run.parent.is_none()
+        && run.error.is_none()
+        && run.handler.is_none()
+        && run.trace.is_none();
+    is_plain.then_some(n)
+}
+
+const INSERT_RUN: &str = "INSERT INTO runs
     (key, uuid, workflow, version, schedule, n, retry, triggered_by, by, nominal, effective,
      created_at, timeout, input, retry_of, parent, parent_token, depth, status, started_at, ended_at,
      state, owners, waits_for_slot, overdue, output, error, handler, trace, root, hops)
@@ -107,27 +162,28 @@ pub(crate) fn owner(node: engine::NodeId) -> String {
     format!(",{node},")
 }
 
+const INSERT_STEPS: Insert = Insert {
+    into: "INSERT OR REPLACE INTO steps (run, step, item, status, attempts, started_at, ended_at,
+           output, error, reason, overdue)",
+    columns: 11,
+    constants: "",
+    then: "",
+};
+
 pub(crate) fn steps(connection: &Connection, writes: &Writes) -> Result<(), Failure> {
-    let sql = "INSERT OR REPLACE INTO steps
-               (run, step, item, status, attempts, started_at, ended_at, output, error, reason, overdue)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
-    let mut statement = connection.prepare_cached(sql)?;
-    for (run, step) in &writes.steps {
-        statement.execute(params![
-            run.0,
-            step.step,
-            step.item.number(),
-            code(&StepStatus::ALL, step.status),
-            step.attempts,
-            ms(step.started_at),
-            ms(step.ended_at),
-            step.output.as_ref().map(|output| output.get()),
-            step.error.as_ref().map(json).transpose()?,
-            step.reason,
-            step.overdue,
-        ])?;
-    }
-    Ok(())
+    INSERT_STEPS.all(connection, &writes.steps, |row, (run, step)| {
+        row.put(run.0)?;
+        row.put(step.step)?;
+        row.put(step.item.number())?;
+        row.put(code(&StepStatus::ALL, step.status))?;
+        row.put(step.attempts)?;
+        row.put(ms(step.started_at))?;
+        row.put(ms(step.ended_at))?;
+        row.put(step.output.as_ref().map(|output| output.get()))?;
+        row.put(step.error.as_ref().map(json).transpose()?)?;
+        row.put(step.reason.as_deref())?;
+        row.put(step.overdue)
+    })
 }
 
 pub(crate) fn attempts(connection: &Connection, writes: &Writes) -> Result<(), Failure> {

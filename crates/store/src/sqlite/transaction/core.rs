@@ -96,6 +96,7 @@ impl Core {
         });
         let outdated = self.outdated_among(woken)?;
         let (rules, setup) = (self.rules(), self.setup.get());
+        self.memory.row_cache.read_ahead(&self.connection, &due)?;
         let mut reader =
             SqliteTransactionReader::new(&self.connection, &mut self.ids, &mut self.memory);
         let (moment, node, traced) = (request.moment, request.node, request.traced);
@@ -104,14 +105,15 @@ impl Core {
         let reports = std::mem::take(&mut request.reports).into_iter();
         let (turned, refused) = deciding.turn(&mut reader, &request, reports, &outdated, &due)?;
         drop(reader);
+        self.memory.row_cache.end_reading_ahead();
         Stage::Decided.is_over();
         apply(&self.connection, &turned.writes, moment.now)?;
         self.up_to_date(&outdated)?;
-        self.settle_leftovers(&due, node, moment.now)?;
+        self.settle_leftovers(&due, &turned.writes, node, moment.now)?;
         let recovered = turned.writes.recovered;
         self.remember_recovered(node, recovered)?;
         Stage::Written.is_over();
-        self.memory.row_cache.keep(turned.writes);
+        self.memory.written = Some(Box::new(turned.writes));
         Ok(Turned {
             effects: turned.effects,
             noops: turned.noops,

@@ -6,6 +6,7 @@ pub(crate) mod apply_runs;
 pub(crate) mod apply_topics;
 pub(crate) mod core;
 pub(crate) mod incidents;
+pub(crate) mod many_rows;
 pub(crate) mod minute_counts;
 pub(crate) mod reader;
 pub(crate) mod row_cache;

@@ -8,7 +8,7 @@ use engine::incidents::Incident;
 use engine::run::{Item, Part, Run, StepRecord, TriggeredBy};
 use engine::schedule::{Override, Schedule};
 use engine::topics::{Event, EventStatus, Subscriber, Topic};
-use engine::turn::{TransactionReader, Workflow};
+use engine::turn::{TransactionReader, Workflow, Writes};
 use engine::{
     EventKey, HandlerId, IncidentKey, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId,
 };
@@ -68,14 +68,25 @@ pub(crate) struct Ids {
 pub(crate) struct Memory {
     definitions: HashMap<(WorkflowId, u32), Arc<Definition>>,
     pub(crate) row_cache: RowCache,
+    /// What the last request of the open transaction has written, until [`Memory::keep_written`].
+    pub(crate) written: Option<Box<Writes>>,
 }
 
 impl Memory {
+    /// Caches what was written last. To free the rest takes a while, so it is done after the answer
+    /// to a commit if nothing else is to be carried out before.
+    pub(crate) fn keep_written(&mut self) {
+        if let Some(written) = self.written.take() {
+            self.row_cache.keep(*written);
+        }
+    }
+
     /// Clears the caches, because what was decided was not stored, or somebody else changed the
     /// store.
     pub(crate) fn forget(&mut self) {
         self.definitions.clear();
         self.row_cache.forget();
+        self.written = None;
     }
 }
 

@@ -1,27 +1,75 @@
 //! A cache of the runs that the last turns began, and of their schedules. Most reports come with
-//! the next turn, and rows that were just written need not be read again.
+//! the next turn, and rows that were just written need not be read again. What is due is read here
+//! with one query.
 //!
 //! Only the one writer changes schedules and runs, and it takes them out of the cache to do so. So
 //! every cached row is as it is stored.
 
 use engine::run::{self, ActivityStatus, Run, RunStatus};
 use engine::schedule::{Active, Schedule};
-use engine::turn::{ById, RunWrite, ScheduleWrite, Writes};
+use engine::turn::{ById, RunWrite, ScheduleWrite, Wakeup, Writes};
 use engine::{RunKey, ScheduleId};
+use rusqlite::Connection;
+
+use crate::failure::Failure;
+use crate::rows::{self, schedule_columns};
+use crate::set_aside::if_readable;
+use crate::sqlite::connections::query;
+use crate::stored::json;
 
 /// If more are cached, all are dropped: a run that takes long is read again when it ends.
 const KEPT: usize = 4_096;
 /// A schedule or run with more bytes of payload than this is not cached.
 const LARGEST: usize = 4 * 1024;
 
+/// Fewer schedules than this are read one by one.
+const WORTH_READING_AHEAD: usize = 4;
+
 /// Schedules and runs as they are stored.
 #[derive(Default)]
 pub(crate) struct RowCache {
     schedules: ById<ScheduleId, Box<Schedule>>,
     runs: ById<RunKey, Box<Run>>,
+    /// Due schedules that the turn is about to decide.
+    ahead: ById<ScheduleId, Box<Schedule>>,
 }
 
+const SCHEDULES_BY_ID: &str = concat!(
+    "SELECT ",
+    schedule_columns!(),
+    " FROM json_each(?1) due
+     CROSS JOIN schedules s ON s.id = due.value CROSS JOIN progress p ON p.id = s.id"
+);
+
 impl RowCache {
+    /// Reads the schedules that are due with one query. One that cannot be read is left to the
+    /// turn, which fails about it.
+    pub(crate) fn read_ahead(
+        &mut self,
+        connection: &Connection,
+        due: &[(i64, Wakeup)],
+    ) -> Result<(), Failure> {
+        let due = due.iter().filter_map(|(_, wakeup)| match wakeup {
+            Wakeup::Schedule(id) if !self.schedules.contains_key(id) => Some(id.0),
+            _ => None,
+        });
+        let due: Vec<i64> = due.collect();
+        if due.len() < WORTH_READING_AHEAD {
+            return Ok(());
+        }
+        self.ahead.reserve(due.len());
+        let found = query::all(connection, SCHEDULES_BY_ID, [json(&due)?], |row| {
+            Ok(if_readable(rows::schedule(row))?.map(Box::new))
+        })?;
+        self.ahead.extend(found.into_iter().flatten().map(|schedule| (schedule.id, schedule)));
+        Ok(())
+    }
+
+    /// Forgets schedules that were read ahead and that nothing was decided about.
+    pub(crate) fn end_reading_ahead(&mut self) {
+        self.ahead.clear();
+    }
+
     /// Caches what has just been written and will be needed for a report.
     pub(crate) fn keep(&mut self, writes: Writes) {
         if self.schedules.len() > KEPT || self.runs.len() > KEPT {
@@ -43,7 +91,7 @@ impl RowCache {
     }
 
     pub(crate) fn take_schedule(&mut self, id: ScheduleId) -> Option<Box<Schedule>> {
-        self.schedules.remove(&id)
+        self.schedules.remove(&id).or_else(|| self.ahead.remove(&id))
     }
 
     pub(crate) fn take_run(&mut self, key: RunKey) -> Option<Box<Run>> {
@@ -53,6 +101,7 @@ impl RowCache {
     pub(crate) fn forget(&mut self) {
         self.schedules.clear();
         self.runs.clear();
+        self.ahead.clear();
     }
 }
 

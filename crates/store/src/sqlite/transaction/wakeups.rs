@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use engine::NodeId;
-use engine::turn::{TransactionReader as _, Wakeup};
+use engine::turn::{RunWrite, ScheduleWrite, SetOfIds, TransactionReader as _, Wakeup, Writes};
 use jiff::Timestamp;
 use rusqlite::{Connection, params};
 
@@ -73,9 +73,13 @@ impl Core {
     pub(crate) fn settle_leftovers(
         &mut self,
         claimed: &[(i64, Wakeup)],
+        writes: &Writes,
         node: NodeId,
         now: Timestamp,
     ) -> Result<(), Failure> {
+        if are_all_moved(claimed, writes) {
+            return Ok(());
+        }
         if self.next_wakeup()?.is_none_or(|next| next > now) {
             return Ok(());
         }
@@ -105,6 +109,27 @@ impl Core {
         }
         Ok(())
     }
+}
+
+/// Whether the writes have moved or removed every one of these wakeups.
+fn are_all_moved(claimed: &[(i64, Wakeup)], writes: &Writes) -> bool {
+    let mut left: SetOfIds<&(i64, Wakeup)> = claimed.iter().collect();
+    let mut moved = |old: Option<Timestamp>, new: Option<Timestamp>, wakeup| {
+        if let Some(old) = old.filter(|_| old != new) {
+            left.remove(&(ms(old), wakeup));
+        }
+    };
+    for write in &writes.schedules {
+        if let ScheduleWrite::Update { after, old_wake, .. } = write {
+            moved(*old_wake, after.wake_at(), Wakeup::Schedule(after.id));
+        }
+    }
+    for write in &writes.runs {
+        if let RunWrite::Update { after, old_wake, .. } = write {
+            moved(*old_wake, after.wake_at(), Wakeup::Run(after.key));
+        }
+    }
+    left.is_empty()
 }
 
 pub(crate) fn next_wakeup(connection: &Connection) -> Result<Option<Timestamp>, Failure> {
