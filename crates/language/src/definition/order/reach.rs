@@ -119,8 +119,8 @@ fn leads_to_one(followers: &[Vec<usize>], from: usize, ends: &[usize]) -> bool {
     ends.iter().any(|end| seen[*end])
 }
 
-/// Reports a mention of a step that does not exist, cannot have run or has no such part. If `itself` has a message, a
-/// step must not mention itself, unless a jump leads back to it.
+/// Reports a mention of a step that does not exist, cannot have run or has no such part. If
+/// `itself` has a message, a step must not mention itself, unless a jump leads back to it.
 fn known(
     reading: &mut Reading<'_>,
     steps: &[Outline<'_>],

@@ -97,8 +97,8 @@ macro_rules! unlimited {
 }
 
 /// Workflows with a limit or with handlers. An exclusive lock makes nodes take turns, because
-/// active runs are counted and handlers run one at a time. It leaves [`KEY_SHARED`] free, with which
-/// callers start runs.
+/// active runs are counted and handlers run one at a time. It leaves [`KEY_SHARED`] free, with
+/// which callers start runs.
 macro_rules! limited {
     ($how:literal) => {
         concat!(
