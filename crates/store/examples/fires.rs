@@ -1,9 +1,7 @@
 //! Fires schedules of a store, one turn after the other on a single thread, for tools that count
 //! instructions: `cargo run --release -p punctual-store --example fires -- FILE [SCHEDULES]`
-//! creates a file whose schedules are due; the same with `once` or `twice` instead of a number fires them
-//! all, with runs that end in the turn that begins them or in the next one.
-#![expect(clippy::print_stdout, reason = "its result is this program's output")]
-#![expect(clippy::disallowed_methods, reason = "it measures, and decides nothing")]
+//! creates a file whose schedules are due; the same with `once` or `twice` instead of a number
+//! fires them all, with runs that end in the turn that begins them or in the next one.
 
 use std::error::Error;
 use std::path::Path;
