@@ -229,12 +229,12 @@ pub(crate) fn doctor(setup: &Setup) -> Outcome {
 /// The binary, up to date.
 pub(crate) fn built(root: &Path, is_release: bool) -> Result<PathBuf, String> {
     let mut command = cargo(root);
-    command.args(["build", "--locked", "--quiet"]);
-    // Without release: with the features of the whole workspace, as tests have built it already.
     if is_release {
-        command.args(["--package", "punctual", "--release"]);
+        command.args(["build", "--locked", "--quiet", "--package", "punctual", "--release"]);
     } else {
-        command.args(["--workspace", "--bin", "punctual"]);
+        // The program that the tests of the whole workspace have built already. `cargo build` would
+        // build it anew, without the features that only tests ask for.
+        command.args(["test", "--locked", "--quiet", "--workspace", "--test", "cli", "--no-run"]);
     }
     run_command(&mut command)?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
