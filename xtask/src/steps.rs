@@ -82,6 +82,14 @@ pub(crate) fn cargo(folder: &Path) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.current_dir(folder);
+    // Cargo has told us about our own package. Build scripts that look at such variables would run
+    // again whenever a build by us follows one by hand, and much would be built anew.
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(name);
+        }
+    }
     command
 }
 
