@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::request::{Report, TurnRequest};
 use crate::set_aside::{counting, guarded};
 
-/// What a command that was carried out tells its caller.
+/// The answer to a command that was carried out, for its caller.
 pub(crate) struct Told {
     pub(crate) answer: Answer,
     /// The run that it created, if nothing more must be read to show it.

@@ -141,7 +141,7 @@ fn declare(connection: &Connection) -> Result<()> {
     connection.execute_batch("COMMIT")
 }
 
-/// What a fire is about.
+/// The run, the schedule and the due time of a fire.
 struct Fire {
     key: i64,
     schedule: i64,

@@ -36,7 +36,7 @@ static OF_ROOTS: LazyLock<[Option<InputSchema>; Root::ALL.len()]> =
     LazyLock::new(|| Root::ALL.map(of_root));
 
 impl Root {
-    /// What is known of the values with this name, whatever the definition says.
+    /// The schema of the values with this name, whatever the definition says.
     pub(crate) fn schema(self) -> Option<&'static InputSchema> {
         OF_ROOTS[self as usize].as_ref()
     }
@@ -56,7 +56,7 @@ fn of_root(root: Root) -> Option<InputSchema> {
     }
 }
 
-/// What is known of a run.
+/// The schema of a run.
 pub fn run() -> InputSchema {
     InputSchema::mapping(OF_A_RUN.map(|name| {
         let schema = match name {
@@ -70,12 +70,12 @@ pub fn run() -> InputSchema {
     }))
 }
 
-/// What is known of a workflow.
+/// The schema of a workflow.
 pub fn workflow() -> InputSchema {
     InputSchema::mapping(OF_A_WORKFLOW.map(|name| (name, InputSchema::text())))
 }
 
-/// What is known of an event.
+/// The schema of an event.
 pub fn event() -> InputSchema {
     InputSchema::mapping(OF_AN_EVENT.map(|name| {
         let schema = match name {
@@ -88,14 +88,14 @@ pub fn event() -> InputSchema {
     }))
 }
 
-/// What is known of the call of a webhook.
+/// The schema of the call of a webhook.
 pub(crate) static OF_A_CALL: LazyLock<InputSchema> = LazyLock::new(|| {
     let each = Some(Additional::Each(Box::new(InputSchema::text())));
     let headers = InputSchema { additional_properties: each, ..InputSchema::mapping([]) };
     InputSchema::mapping([("body", InputSchema::default()), ("headers", headers)])
 });
 
-/// What is known of the status and of the error of a step.
+/// The schema of the status and of the error of a step.
 pub(crate) static OF_A_STATUS: LazyLock<InputSchema> = LazyLock::new(InputSchema::text);
 pub(crate) static OF_AN_ERROR: LazyLock<InputSchema> =
     LazyLock::new(|| InputSchema::text().or_null());

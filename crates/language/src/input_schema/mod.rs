@@ -277,7 +277,7 @@ impl InputSchema {
         InputSchema { types: vec![kind], properties, ..Self::default() }
     }
 
-    /// What is known of a value that one of two schemas describes.
+    /// The schema of a value that one of two schemas describes.
     fn either(mut self, other: InputSchema) -> InputSchema {
         if self.types.is_empty() || other.types.is_empty() {
             return InputSchema::default();

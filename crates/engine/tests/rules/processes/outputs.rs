@@ -1,4 +1,4 @@
-//! What expressions see is what `language` says of it when a definition is read.
+//! The engine gives expressions the fields that `language` knows when it reads a definition.
 
 use calendar::Zones;
 use engine::run::{Item, RunStatus};

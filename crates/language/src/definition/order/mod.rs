@@ -30,7 +30,7 @@ pub(super) struct Outline<'n> {
     pub(super) jump: Option<Dependency<'n>>,
     /// Steps that its condition and its texts reference.
     pub(super) references: Vec<StepReference>,
-    /// What is known of the step's output.
+    /// The schema of the step's output.
     pub(super) output: InputSchema,
     /// Steps that the texts of its compensation reference.
     pub(super) undo_references: Vec<StepReference>,

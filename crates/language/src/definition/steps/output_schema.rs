@@ -1,4 +1,4 @@
-//! What is known of the outputs of steps.
+//! The schemas of the outputs of steps.
 //!
 //! The engine and the runners write these outputs. A test of each of them compares what it writes
 //! with these schemas.
@@ -12,7 +12,7 @@ use crate::input_schema::InputSchema;
 /// The field that marks an output as cut. It is listed for outputs that may be too long.
 const TRUNCATED: &str = "truncated";
 
-/// What is known of the output of a step with this action, whether it has completed or failed. The
+/// The schema of the output of a step with this action, whether it has completed or failed. The
 /// output of a step without a result is `null` instead.
 pub fn output_schema(action: &Action, on_error: &OnError) -> InputSchema {
     match action {
@@ -22,7 +22,7 @@ pub fn output_schema(action: &Action, on_error: &OnError) -> InputSchema {
     }
 }
 
-/// What is known of the output of any step of this type.
+/// The schema of the output of any step of this type.
 pub(super) fn of_type(kind: &str) -> InputSchema {
     let (text, number, boolean) = (InputSchema::text, InputSchema::number, InputSchema::boolean);
     match kind {

@@ -10,13 +10,13 @@ const TOGETHER: usize = 32;
 
 /// A statement that inserts rows of one form.
 pub(crate) struct Insert {
-    /// Up to `VALUES`.
+    /// The statement up to `VALUES`.
     pub(crate) into: &'static str,
     /// How many values each row has.
     pub(crate) columns: usize,
     /// The values of further columns, the same in every row.
     pub(crate) constants: &'static str,
-    /// What follows the values.
+    /// The end of the statement, after the values.
     pub(crate) then: &'static str,
 }
 

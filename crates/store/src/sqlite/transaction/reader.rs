@@ -68,7 +68,7 @@ pub(crate) struct Ids {
 pub(crate) struct Memory {
     definitions: HashMap<(WorkflowId, u32), Arc<Definition>>,
     pub(crate) row_cache: RowCache,
-    /// What the last request of the open transaction has written, until [`Memory::keep_written`].
+    /// The writes of the last request of the open transaction, until [`Memory::keep_written`].
     pub(crate) written: Option<Box<Writes>>,
 }
 
