@@ -13,17 +13,17 @@ use crate::failure::Failure;
 use crate::request::{Report, TurnRequest};
 use crate::set_aside::{counting, guarded};
 
-/// The answer to a command that was carried out, for its caller.
-pub(crate) struct Told {
+/// The result of a command that was carried out, for its caller.
+pub(crate) struct CommandOutcome {
     pub(crate) answer: Answer,
-    /// The run that it created, if nothing more must be read to show it.
+    /// The run that the command created, if nothing more must be read to show it.
     pub(crate) created: Option<Box<CreatedRun>>,
 }
 
-impl Told {
-    fn by<R: TransactionReader>(turn: &Turn<'_, R>, answer: Answer) -> Told {
+impl CommandOutcome {
+    fn by<R: TransactionReader>(turn: &Turn<'_, R>, answer: Answer) -> CommandOutcome {
         let created = turn.created_run(&answer).map(Box::new);
-        Told { answer, created }
+        CommandOutcome { answer, created }
     }
 }
 
@@ -90,7 +90,7 @@ impl<'d> Deciding<'d> {
         reader: &mut R,
         command: Command,
         deleted: u64,
-    ) -> Result<(Told, Turned), Failure> {
+    ) -> Result<(CommandOutcome, Turned), Failure> {
         let set_aside = self.set_aside;
         let mut turn = self.of_commands(reader);
         if let Command::ClaimAttempts { .. } = command {
@@ -98,7 +98,7 @@ impl<'d> Deciding<'d> {
         }
         let answer = guarded(|| Ok(turn.command(command)?));
         let answer = answer.map_err(|failure| failure.about(turn.deciding()))?;
-        let told = Told::by(&turn, counting(answer, deleted));
+        let told = CommandOutcome::by(&turn, counting(answer, deleted));
         Ok((told, turn.finish()))
     }
 
@@ -108,11 +108,11 @@ impl<'d> Deciding<'d> {
         self,
         reader: &mut R,
         commands: impl Iterator<Item = Command>,
-    ) -> Result<(Vec<Result<Told, Refused>>, Turned), Failure> {
+    ) -> Result<(Vec<Result<CommandOutcome, Refused>>, Turned), Failure> {
         let mut turn = self.of_commands(reader);
         let answers = guarded(|| {
             let answers = commands.map(|command| match turn.command(command) {
-                Ok(answer) => Ok(Ok(Told::by(&turn, answer))),
+                Ok(answer) => Ok(Ok(CommandOutcome::by(&turn, answer))),
                 Err(stop) => stop.refusal().map(Err),
             });
             answers.collect::<Result<Vec<_>, Failure>>()

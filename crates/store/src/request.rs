@@ -9,7 +9,7 @@ use engine::{Moment, NodeId, RunKey, WorkflowId};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::access::AuditEntry;
-use crate::deciding::Told;
+use crate::deciding::CommandOutcome;
 
 /// One turn of the driver.
 #[derive(Clone, Debug)]
@@ -112,8 +112,8 @@ pub struct Commanded {
 impl Commanded {
     /// The answer to a command beside others in one transaction. What follows from all of them is
     /// in the answer to another one.
-    pub(crate) fn beside(told: Told) -> Commanded {
-        let Told { answer, created } = told;
+    pub(crate) fn beside(told: CommandOutcome) -> Commanded {
+        let CommandOutcome { answer, created } = told;
         Commanded {
             answer,
             created,
@@ -127,11 +127,11 @@ impl Commanded {
     }
 
     pub(crate) fn new(
-        told: Told,
+        told: CommandOutcome,
         turned: engine::turn::Turned,
         next_wakeup: Option<Timestamp>,
     ) -> Commanded {
-        let Told { answer, created } = told;
+        let CommandOutcome { answer, created } = told;
         Commanded {
             answer,
             created,

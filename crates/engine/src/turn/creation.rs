@@ -20,7 +20,7 @@ pub struct CreatedRun {
     pub workflow_name: String,
     /// The definition whose steps the run goes through.
     pub definition: Arc<Definition>,
-    /// Whether its workflow has a concurrency limit, so that it may have to wait for other runs.
+    /// Whether the run's workflow has a concurrency limit: the run may have to wait for others.
     pub is_limited: bool,
 }
 

@@ -89,18 +89,15 @@ async fn starts_that_arrive_together_share_a_transaction() {
         2 => start(workflow, n + 1, Some("[]")),
         _ => start(workflow, n + 1, Some("{}")),
     };
-    let ask = |n| {
-        let store = store.clone();
-        let request = request(world.node, command(n), &n.to_string());
-        async move { store.command(request).await }
-    };
-    let first: Vec<_> = (0..2).map(ask).map(tokio::spawn).collect();
+    // The store takes a command when it is called, not when its answer is waited for.
+    let ask = |n| store.command(request(world.node, command(n), &n.to_string()));
+    let mut answers: Vec<_> = (0..2).map(ask).collect();
     waiting(&schema, 1).await;
-    let others: Vec<_> = (2..STARTS).map(ask).map(tokio::spawn).collect();
+    answers.extend((2..STARTS).map(ask));
     holder.let_go().await;
     let mut accepted = Vec::new();
-    for (n, told) in (0..STARTS).zip(join_all(first.into_iter().chain(others)).await) {
-        match (n % 4, told.unwrap()) {
+    for (n, told) in (0..STARTS).zip(join_all(answers).await) {
+        match (n % 4, told) {
             (1, Err(Failure::Refused(Refused::NotFound { what: "workflow", .. }))) => {}
             (2, Err(Failure::Refused(Refused::Invalid(_)))) => {}
             (0 | 3, Ok(told)) => {

@@ -9,7 +9,7 @@ use engine::turn::{Command, IfBusy, Refused};
 use engine::{RunId, RunKey, WorkflowId};
 use futures_channel::oneshot::{Receiver, Sender, channel};
 
-use crate::deciding::{Deciding, Told};
+use crate::deciding::{CommandOutcome, Deciding};
 use crate::failure::Failure;
 use crate::postgres::connections::tx_connection::{Query, TxConnection, param};
 use crate::postgres::transaction::access;
@@ -230,7 +230,7 @@ fn carry_out(
     let next_wakeup = core::end_command(&mut reader, &turned, node, moment, audits)?;
     let carrier = carrier(&answers, |at| !group[at].answer.is_canceled());
     let mut followed = Some(turned);
-    let answered = |(at, told): (usize, Result<Told, Refused>)| {
+    let answered = |(at, told): (usize, Result<CommandOutcome, Refused>)| {
         let told = told.map_err(Failure::Refused)?;
         Ok(match followed.take_if(|_| Some(at) == carrier) {
             Some(turned) => Commanded::new(told, turned, next_wakeup),

@@ -21,7 +21,7 @@ pub(crate) struct LockNeeds {
 }
 
 impl LockNeeds {
-    /// Whether nothing is needed but workflows that are read.
+    /// Whether the transaction needs no lock but those of workflows that it reads.
     pub(crate) fn is_only_workflows(&self) -> bool {
         let LockNeeds { schedules, runs, own, workflows: _, topics, rounds: _ } = self;
         [schedules, runs, own, topics].into_iter().all(BTreeSet::is_empty)
